@@ -31,14 +31,14 @@ type DumpOptions struct {
 
 // DumpReport lists the changes of a dump, or of a dry run.
 type DumpReport struct {
-	Dir       string
-	Entries   int
-	Unchanged int      // pages that did not differ
-	Written   []string // pages, by ascending id
-	Deleted   []string // pages of removed entries
-	Aside     []string // directories that Force moved files to
-	Seeded    bool     // book.toml was created
-	Warnings  []string
+	Dir       string   `json:"dir"`
+	Entries   int      `json:"entries"`
+	Unchanged int      `json:"unchanged"` // pages that did not differ
+	Written   []string `json:"written"`   // pages, by ascending id
+	Deleted   []string `json:"deleted"`   // pages of removed entries
+	Aside     []string `json:"aside"`     // directories that Force moved files to
+	Seeded    bool     `json:"seeded"`    // book.toml was created
+	Warnings  []string `json:"warnings"`
 }
 
 // EditedError lists the files that a dump would overwrite. It is ErrEdited.

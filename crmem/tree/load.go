@@ -44,24 +44,24 @@ type LoadOptions struct {
 // LoadReport lists the changes of a load, or of a dry run. Names are in the
 // order of the pages; names of removed entries are in the order of ids.
 type LoadReport struct {
-	Dir       string
-	Dumped    bool // the tree has a manifest: a dump wrote it
-	Pages     int
-	Added     []string
-	Changed   []string
-	Removed   []string
-	Kept      int // entries that do not change
-	Conflicts []Conflict
-	Warnings  []string
+	Dir       string     `json:"dir"`
+	Dumped    bool       `json:"dumped"` // the tree has a manifest: a dump wrote it
+	Pages     int        `json:"pages"`
+	Added     []string   `json:"added"`
+	Changed   []string   `json:"changed"`
+	Removed   []string   `json:"removed"`
+	Kept      int        `json:"kept"` // entries that do not change
+	Conflicts []Conflict `json:"conflicts"`
+	Warnings  []string   `json:"warnings"`
 }
 
 // Conflict is an entry that store and tree changed in different ways.
 type Conflict struct {
-	Name  string
-	Page  string      // the tree's text
-	File  string      // path in the tree of the copy of the store's text
-	Store crmem.Entry // as it stays in the store
-	Tree  crmem.Entry
+	Name  string      `json:"name"`
+	Page  string      `json:"page"` // the tree's text
+	File  string      `json:"file"` // path in the tree of the copy of the store's text
+	Store crmem.Entry `json:"-"`    // as it stays in the store
+	Tree  crmem.Entry `json:"-"`
 }
 
 // ChangedError lists the entries that a load would overwrite. It is ErrChanged.

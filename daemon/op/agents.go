@@ -75,4 +75,4 @@ func (d *Daemon) agents(in *AgentNames) []Agent {
 }
 
 // some returns a list that JSON writes as an array.
-func some(list []string) []string { return append([]string{}, list...) }
+func some[T any](list []T) []T { return append([]T{}, list...) }

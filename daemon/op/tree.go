@@ -66,51 +66,28 @@ func (p *LoadPart) InDir(abs, dir string) {
 
 // DumpAnswer is what crabmem dump --json prints.
 type DumpAnswer struct {
-	Dir       string   `json:"dir"`
-	Entries   int      `json:"entries"`
-	Unchanged int      `json:"unchanged"`
-	Written   []string `json:"written"`
-	Deleted   []string `json:"deleted"`
-	Aside     []string `json:"aside"`
-	Seeded    bool     `json:"seeded"`
-	Warnings  []string `json:"warnings"`
-	DryRun    bool     `json:"dry_run"`
+	tree.DumpReport
+	DryRun bool `json:"dry_run"`
 }
 
 // Dumped makes the answer of a report.
 func Dumped(r tree.DumpReport, dry bool) DumpAnswer {
-	return DumpAnswer{r.Dir, r.Entries, r.Unchanged, some(r.Written), some(r.Deleted), some(r.Aside), r.Seeded, some(r.Warnings), dry}
+	r.Written, r.Deleted, r.Aside, r.Warnings = some(r.Written), some(r.Deleted), some(r.Aside), some(r.Warnings)
+	return DumpAnswer{r, dry}
 }
 
 // LoadAnswer is what crabmem load --json prints, and the details of its
 // conflicts.
 type LoadAnswer struct {
-	Dir       string         `json:"dir"`
-	Dumped    bool           `json:"dumped"` // a dump wrote the tree
-	Pages     int            `json:"pages"`
-	Added     []string       `json:"added"`
-	Changed   []string       `json:"changed"`
-	Removed   []string       `json:"removed"`
-	Kept      int            `json:"kept"`
-	Conflicts []LoadConflict `json:"conflicts"`
-	Warnings  []string       `json:"warnings"`
-	DryRun    bool           `json:"dry_run"`
-}
-
-// LoadConflict is an entry that tree and store changed in different ways.
-type LoadConflict struct {
-	Name string `json:"name"`
-	Page string `json:"page"` // the tree's text
-	File string `json:"file"` // the store's text
+	tree.LoadReport
+	DryRun bool `json:"dry_run"`
 }
 
 // Loaded makes the answer of a report.
 func Loaded(r tree.LoadReport, dry bool) LoadAnswer {
-	a := LoadAnswer{r.Dir, r.Dumped, r.Pages, some(r.Added), some(r.Changed), some(r.Removed), r.Kept, []LoadConflict{}, some(r.Warnings), dry}
-	for _, k := range r.Conflicts {
-		a.Conflicts = append(a.Conflicts, LoadConflict{k.Name, k.Page, k.File})
-	}
-	return a
+	r.Added, r.Changed, r.Removed = some(r.Added), some(r.Changed), some(r.Removed)
+	r.Conflicts, r.Warnings = some(r.Conflicts), some(r.Warnings)
+	return LoadAnswer{r, dry}
 }
 
 // TreeDetails are the details of errors that are about a tree of pages.

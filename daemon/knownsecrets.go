@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/secret"
@@ -16,15 +15,8 @@ import (
 // knownSecrets are the values of the home's store of secrets.
 type knownSecrets struct {
 	mu     sync.Mutex
-	read   secretsFile
+	read   vfs.FileState
 	values *scan.Known
-}
-
-// secretsFile identifies a state of the file. The zero value is a missing file.
-type secretsFile struct {
-	id    vfs.Identity
-	size  int64
-	mtime time.Time
 }
 
 // known returns the values of the home's store of secrets. It reads the file again after
@@ -33,9 +25,9 @@ func (d *Daemon) known() *scan.Known {
 	if d.home == "" { // it is not open yet
 		return nil
 	}
-	var now secretsFile
+	var now vfs.FileState
 	if fi, err := d.fs.Lstat(filepath.Join(d.home, secret.File)); err == nil {
-		now = secretsFile{vfs.Identify(fi), fi.Size(), fi.ModTime()}
+		now = vfs.StateOf(fi)
 	}
 	d.secrets.mu.Lock()
 	if d.secrets.read == now {

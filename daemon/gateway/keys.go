@@ -198,7 +198,7 @@ type keyring struct {
 	home string
 
 	mu     sync.Mutex
-	read   fs.FileInfo // when the file was read; nil: it was missing
+	read   vfs.FileState // before the file was read
 	loaded bool
 	byHash map[string]*Key
 }
@@ -208,10 +208,13 @@ func (r *keyring) find(text string) (*Key, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fi, err := r.fs.Lstat(filepath.Join(r.home, KeyFile))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	var now vfs.FileState
+	if err == nil {
+		now = vfs.StateOf(fi)
+	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if !r.loaded || !sameFile(fi, r.read) {
+	if !r.loaded || now != r.read {
 		keys, err := Keys(r.fs, r.home)
 		if err != nil {
 			return nil, err
@@ -220,19 +223,10 @@ func (r *keyring) find(text string) (*Key, error) {
 		for i := range keys {
 			r.byHash[keys[i].SHA256] = &keys[i]
 		}
-		r.read, r.loaded = fi, true
+		r.read, r.loaded = now, true
 	}
 	if len(text) != len(keyPrefix)+43 {
 		return nil, nil
 	}
 	return r.byHash[hashOf(text)], nil
-}
-
-// sameFile reports whether a file was not replaced or written.
-func sameFile(a, b fs.FileInfo) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	x, y := vfs.Identify(a), vfs.Identify(b)
-	return x.Dev == y.Dev && x.Ino == y.Ino && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }

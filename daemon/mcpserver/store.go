@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"sync"
-	"time"
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
@@ -35,12 +34,8 @@ type view struct {
 	names func() uint64
 }
 
-// storeFiles identifies a state of the store's two files.
-type storeFiles [2]struct {
-	id    vfs.Identity
-	size  int64
-	mtime time.Time
-}
+// storeFiles are the states of the store's two files.
+type storeFiles [2]vfs.FileState
 
 func newStore(serving context.Context, o Options) *store {
 	return &store{o: o, serving: serving, turn: make(chan struct{}, 1)}
@@ -64,7 +59,7 @@ func (m *store) files() (storeFiles, error) {
 		if err != nil {
 			return seen, err
 		}
-		seen[i].id, seen[i].size, seen[i].mtime = vfs.Identify(fi), fi.Size(), fi.ModTime()
+		seen[i] = vfs.StateOf(fi)
 	}
 	return seen, nil
 }

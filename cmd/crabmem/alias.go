@@ -36,19 +36,20 @@ Several entries may share an alias. No command finds an entry by a shared alias.
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace all aliases with the given ones")
 	cmd.Flags().BoolVar(&remove, "remove", false, "remove the aliases")
 	cmd.Flags().BoolVar(&none, "none", false, "remove all aliases")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	var show bool
+	return resultCommand(c, cmd, func(ctx context.Context, args []string) (e crmem.Entry, err error) {
 		if err := atMostOne(cmd, "add", "replace", "remove", "none"); err != nil {
-			return err
+			return e, err
 		}
 		name, given := args[0], once(args[1:])
 		if (add || replace || remove) && len(given) == 0 {
-			return wrongArgs(cmd, "--add, --replace, and --remove want at least one alias")
+			return e, wrongArgs(cmd, "--add, --replace, and --remove want at least one alias")
 		}
 		if none && len(given) > 0 {
-			return wrongArgs(cmd, "--none wants no alias")
+			return e, wrongArgs(cmd, "--none wants no alias")
 		}
-		show := len(given) == 0 && !none
-		e, err := c.aliases(cmd.Context(), name, show, func(s *crmem.Store, e crmem.Entry) ([]string, error) {
+		show = len(given) == 0 && !none
+		return c.aliases(ctx, name, show, func(s *crmem.Store, e crmem.Entry) ([]string, error) {
 			switch {
 			case replace, none:
 				return given, nil
@@ -57,12 +58,7 @@ Several entries may share an alias. No command finds an entry by a shared alias.
 			}
 			return op.WithAliases(e.Aliases, given), nil
 		})
-		if err != nil {
-			return err
-		}
-		return c.printResult(e, func() { c.aliasesText(e, show) })
-	}
-	return c.outputs(cmd, of[crmem.Entry]())
+	}, func(e crmem.Entry) { c.aliasesText(e, show) })
 }
 
 // aliases returns the entry of a name. Unless show is set, it sets the entry's

@@ -16,15 +16,9 @@ func (c *call) inSpace(name string, f func(*client.Client) error) error {
 	if name == "" {
 		return f(c.daemon.Client)
 	}
-	d := c.clientOf(name)
-	return errors.Join(f(d), d.Close())
-}
-
-// clientOf returns a client for a space, which the caller closes.
-func (c *call) clientOf(space string) *client.Client {
 	d := &client.Client{Addr: c.daemon.Addr, Header: c.daemon.Header}
-	d.Space = space
-	return d
+	d.Space = name
+	return errors.Join(f(d), d.Close())
 }
 
 // raw is JSON of another package.

@@ -78,7 +78,7 @@ func TestPrepare(t *testing.T) {
 		{"alpha alpha beta alpha", "[alpha=alpha beta=beta] [alpha@1 alpha@2 beta@3 alpha@4] high false"},
 		{"alpha unknown beta", "[alpha=alpha beta=beta] [alpha@1 beta@3] high false"},
 		{"unknown", "[] [] high false"},
-		{"deploying Deploys", "[deploi=deploys] [deploi@1 deploi@2] high false"},
+		{"deploying Deploys", "[deploy=deploys] [deploy@1 deploy@2] high false"},
 		{"the alpha of a beta", "[alpha=alpha beta=beta] [alpha@2 beta@5] high false"},
 		{"mice's beta", "[beta=beta mous=mice] [mous@1 beta@2] high false"},
 		{"getUserName", "[get= getusernam=getusername name= user=] [getusernam@1] high false"},

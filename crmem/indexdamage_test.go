@@ -104,13 +104,15 @@ func TestIndexDamaged(t *testing.T) {
 			c.fs.WriteFile(name, files[indexFiles[0]], 0o600)
 		},
 		"log": func(name string) { c.fs.WriteFile(name, c.bytes("/m.db-wal"), 0o600) },
-		"newer": func(name string) {
+	}
+	for what, version := range map[string]byte{"newer": 6, "other stems": 4} {
+		damages[what] = func(name string) {
 			b := append([]byte{}, files[name]...)
 			foot := b[len(b)-format.IndexFooterSize:]
-			foot[8]++
+			foot[8] = version
 			binary.LittleEndian.PutUint32(foot[len(foot)-4:], crc32.Checksum(foot[:len(foot)-4], format.Castagnoli()))
 			c.fs.WriteFile(name, b, 0o600)
-		},
+		}
 	}
 	for _, name := range indexFiles {
 		for what, b := range bitFlips(t, rng, files[name], 1) {
@@ -141,6 +143,9 @@ func TestIndexDamaged(t *testing.T) {
 			}
 			s := c.open(o)
 			compareAnswers(t, 1, what, answers(t, s, 1), want)
+			if version := what == "newer" || what == "other stems"; version && i == 2 && crmem.UsesIndexFile(s) {
+				t.Errorf("%s: the file is used", what)
+			}
 			if i == 4 && what != "directory" && !crmem.UsesIndexFile(s) {
 				t.Errorf("%s: the file was not replaced", what)
 			}

@@ -139,7 +139,11 @@ func TestStems(t *testing.T) {
 }
 
 func checkStem(t *testing.T, form string) {
-	want := porterstemmer.StemString(regular(form))
+	word := regular(form)
+	want := porterstemmer.StemString(word)
+	if base := strings.TrimSuffix(want, "i"); base != want && strings.HasPrefix(word, base+"y") && strings.ContainsAny(base[len(base)-1:], "aeiou") {
+		want = base + "y"
+	}
 	if got := slices.Collect(analysis.Standard.Tokens(form)); len(got) != 1 || got[0] != want {
 		t.Fatalf("%s becomes %q, want %s", form, got, want)
 	}

@@ -289,6 +289,9 @@ func englishStem(word []byte) []byte {
 		letters[i] = rune(c)
 	}
 	stem := porterstemmer.StemWithoutLowerCasing(letters[:len(word)])
+	if n := len(stem) - 1; n > 0 && stem[n] == 'i' && word[n] == 'y' && strings.IndexByte("aeiou", word[n-1]) >= 0 {
+		stem[n] = 'y' // deploy, deploys, and deployment have one stem
+	}
 	word = word[:len(stem)]
 	for i, r := range stem {
 		word[i] = byte(r)

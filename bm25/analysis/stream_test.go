@@ -25,17 +25,17 @@ var streams = []struct {
 }{
 	{
 		"brain", brainTexts,
-		"0cb6f5049ca9425bab48320ea4a8c2056b3793480cfe408a73d5ce2b24ac007f",
+		"d3781516e29ba0ef4159c7cececb8e5ff22537bb0b9dc23a15d769d80d36f333",
 		"67a0bd51d723d6b0e1687dd55038bfba5ac66f8b9345ed9b574980d0c40fa93f",
 	},
 	{
 		"zipf", func(*testing.T) []string { return corpus.NewZipf(1).Docs(2000) },
-		"663ae578aa2e3959e1d42abcffa3c924d543c2a50a32ebb658684714a9a26f00",
+		"3fd7ecf200facbcbd03048b28a64f51af27dd4be93eb735fba1e518836a6dda9",
 		"f3ac12562e64943baf0f168a57cc9b37daf280b44dc8e1e4d34865560c6267f1",
 	},
 	{
 		"words", wordTexts,
-		"a7e5a8fcd09a902329034729ace747c7bde8b83c7e96f41bc802e1b067aadf21",
+		"f457186e3c4ff393df8efdcc73ee51154c59608a900e6adcae9412269476a088",
 		"063db60ecbb9894c12ccb93753a558738f43bbd7db2e12d4907e8bffa6e5055d",
 	},
 	{

@@ -109,7 +109,13 @@ func englishStem(word string) string {
 	if w := regular[word]; w != "" {
 		word = w
 	}
-	return porterstemmer.StemString(word)
+	stem := porterstemmer.StemString(word)
+	for _, vowel := range []string{"a", "e", "i", "o", "u"} {
+		if before, ok := strings.CutSuffix(stem, vowel+"i"); ok && strings.HasPrefix(word, before+vowel+"y") {
+			return before + vowel + "y"
+		}
+	}
+	return stem
 }
 
 // identifierTokens returns the stem of a word and, for a camelCase name of at

@@ -18,7 +18,7 @@ import (
 // words contains short and long words, and some with equal first eight bytes.
 var words = strings.Fields(`alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu xi omicron pi rho
 	sigma tau upsilon phi chi psi omega internationalization internationalize internati internat Ελλάδα
-	naïveté 記憶 東京都庁 1234567890 x2 zz abcdefgh abcdefghi Éclair GRÖSSE`)
+	naïveté 記憶 東京都庁 1234567890 x2 zz abcdefgh abcdefghi Éclair GRÖSSE c e.g. E.g.`)
 
 // text draws n words, and early words of the list more often.
 func text(r *rand.Rand, n int) string {

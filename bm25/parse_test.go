@@ -63,6 +63,39 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestParseLetters compares the weights of single letters and of abbreviations, without the
+// root of the IDF. In a query that is also long without them, abbreviations are no words.
+func TestParseLetters(t *testing.T) {
+	x := newIndex("vitamin c 7 e.g. ui i.e. other", "beta")
+	s := new(searcher)
+	long := strings.Repeat(" beta", 7)
+	for query, want := range map[string]string{
+		"vitamin c 7":                           "7 1, c 1, vitamin 1",
+		"vitamin c 7" + long:                    "7 1, beta 7, c 0.5, vitamin 1",
+		"c vitamin c" + long:                    "beta 7, c 1, vitamin 1",
+		"e.g. i.e.":                             "e 1, eg 1, g 1, ie 1",
+		"E.g. the (i.e.) of":                    "e 1, eg 1, g 1, ie 1",
+		"vitamin e.g. ui":                       "e 1, eg 1, g 1, ui 1, vitamin 1",
+		"vitamin e.g. c E.g.,I.e. (i.e." + long: "beta 7, c 0.5, vitamin 1",
+		"vitamin ui.e. c" + long:                "beta 7, c 0.5, e 0.5, ui 1, vitamin 1",
+		"vitamin e.g. " + long:                  "beta 7, e 0.5, eg 1, g 0.5, vitamin 1",
+		strings.Repeat("e.g. ", 4):              "e 2, eg 4, g 2",
+	} {
+		s.parse(x, Query{Text: query})
+		var got []string
+		for _, term := range s.terms {
+			weight := term.weight
+			if s.long {
+				weight = math.Round(1e9*weight/math.Pow(idf(2, int(term.df)), 0.25)) / 1e9
+			}
+			got = append(got, fmt.Sprintf("%s %v", x.lexer.Dict().AppendTerm(nil, term.id), weight))
+		}
+		if got := strings.Join(got, ", "); got != want {
+			t.Errorf("%q: %s, want %s", query, got, want)
+		}
+	}
+}
+
 // TestSegmentLists checks that a search reads only the lists of terms in a segment,
 // and computes the norms only for a query with terms.
 func TestSegmentLists(t *testing.T) {

@@ -6,7 +6,9 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -98,12 +100,25 @@ type queryTerm struct {
 	idf    float64 // times the weight
 }
 
-// parse sets s.terms and s.corrections.
+// abbreviation matches what names nothing in a text about a topic.
+var abbreviation = regexp.MustCompile(`\b(?:[Ee]\.g|[Ii]\.e)\.`)
+
+// parse sets s.terms, s.corrections, and s.long. In a query that is also long without
+// them, abbreviations are no words.
 func (s *searcher) parse(x *Index, q Query) {
+	s.parseText(x, q, q.Text)
+	if s.long && (strings.Contains(q.Text, ".g.") || strings.Contains(q.Text, ".e.")) {
+		if s.parseText(x, q, abbreviation.ReplaceAllString(q.Text, " ")); !s.long {
+			s.parseText(x, q, q.Text)
+		}
+	}
+}
+
+func (s *searcher) parseText(x *Index, q Query, text string) {
 	s.terms, s.corrections = s.terms[:0], nil
 	d := x.lexer.Dict()
 	content, stop, unknown, words := false, 0, false, 0
-	s.scanner.Query(x.analyzer, q.Text, func(term []byte, weight float64) {
+	s.scanner.Query(x.analyzer, text, func(term []byte, weight float64) {
 		isStop := x.analyzer == analysis.Standard && analysis.IsStopWord(term)
 		content = content || !isStop
 		if first, _ := utf8.DecodeRune(term); weight == 1 && !isStop && !analysis.IsUnspaced(first) {
@@ -148,6 +163,9 @@ func (s *searcher) parse(x *Index, q Query) {
 		t := &s.terms[i]
 		rarity := idf(x.lengths.counted, int(t.df))
 		if s.long {
+			if t.prefix<<8 == 0 && t.prefix>>56 >= 'a' {
+				t.weight /= 2 // a single letter
+			}
 			t.weight = float64(t.weight * math.Sqrt(math.Sqrt(rarity)))
 		}
 		t.idf = float64(t.weight * rarity)
@@ -160,6 +178,7 @@ func (s *searcher) parse(x *Index, q Query) {
 //   - It repeats the words that matter, so each repetition counts.
 //   - It contains many general words, which together outweigh the few that name the
 //     topic. So a term has the weight of IDF^(1/4), and counts as IDF^(5/4).
+//   - Its single letters, as in "e.g.", are mostly no names, so they weigh half.
 //   - Some of its words begin any text, so early words do not count.
 //
 // A question repeats a word by chance, and a longer text is a pasted one. The words of

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
+	"unicode"
 	"unicode/utf8"
 
 	"crabmem/bm25"
@@ -112,6 +114,20 @@ func (m *Model) Compare(x *bm25.Index, q bm25.Query) error {
 	return nil
 }
 
+// abbreviations are no words of a query that is also long without them.
+var abbreviations = regexp.MustCompile(`\be\.g\.|\bE\.g\.|\bi\.e\.|\bI\.e\.`)
+
+// isLong reports whether a query has 9 to 200 words.
+func (m *Model) isLong(text string) bool {
+	words := 0
+	for t, w := range m.Analyzer.QueryTerms(text) {
+		if first, _ := utf8.DecodeRuneInString(t); w == 1 && !analysis.IsStopWord([]byte(t)) && !analysis.IsUnspaced(first) {
+			words++
+		}
+	}
+	return words > 8 && words <= 200
+}
+
 // Search searches as bm25.Index.Search does. It sums a score in ascending order of
 // the query's terms.
 func (m *Model) Search(q bm25.Query) bm25.Result {
@@ -121,14 +137,13 @@ func (m *Model) Search(q bm25.Query) bm25.Result {
 			weights[t] = 1
 		}
 	} else {
-		words := 0
-		for t, w := range m.Analyzer.QueryTerms(q.Text) {
-			if first, _ := utf8.DecodeRuneInString(t); w == 1 && !analysis.IsStopWord([]byte(t)) && !analysis.IsUnspaced(first) {
-				words++
-			}
+		text := q.Text
+		long = m.isLong(text)
+		if rest := abbreviations.ReplaceAllString(text, " "); long && m.isLong(rest) {
+			text = rest
 		}
-		for t, w := range m.Analyzer.QueryTerms(q.Text) {
-			if long = words > 8 && words <= 200; long {
+		for t, w := range m.Analyzer.QueryTerms(text) {
+			if long {
 				weights[t] += w
 			} else {
 				weights[t] = max(weights[t], w)
@@ -172,6 +187,9 @@ func (m *Model) Search(q bm25.Query) bm25.Result {
 			norm := tf * (k1 + 1) / (tf + float64(k1*(1-b+float64(b*float64(d.len))/pivot)))
 			weight := weights[t]
 			if long {
+				if len(t) == 1 && unicode.IsLetter(rune(t[0])) {
+					weight *= 0.5
+				}
 				weight = float64(weight * math.Sqrt(math.Sqrt(idf)))
 			}
 			score += float64(float64(weight*idf) * norm)

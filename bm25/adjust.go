@@ -24,9 +24,13 @@ func (s *searcher) adjusted(x *Index, q Query) Result {
 		}
 		a := s.newAdjusted(x, q, r.Hits)
 		hits := a.adjust(r.Hits)
-		if wide.Limit > 0 && len(r.Hits) == wide.Limit && hits[q.Limit-1].Score <= float64(r.Hits[wide.Limit-1].Score*most) {
-			wide.Limit *= 4 // a match that is not among the hits may be better
-			continue
+		if wide.Limit > 0 && len(r.Hits) == wide.Limit {
+			worst, last := hits[q.Limit-1], r.Hits[wide.Limit-1]
+			best := float64(last.Score * most) // that a match after the last hit may have
+			if worst.Score < best || worst.Score == best && (most > 1 || q.byRank(worst, last) > 0) {
+				wide.Limit *= 4
+				continue
+			}
 		}
 		if q.Limit > 0 {
 			hits = hits[:min(len(hits), q.Limit)]

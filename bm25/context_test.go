@@ -2,6 +2,7 @@ package bm25
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -347,6 +348,42 @@ func TestSentenceAsks(t *testing.T) {
 	for query, want := range map[string]uint64{"weekend hiking in the Dolomites": 200, "hotel in Porto with breakfast": 301} {
 		if r := k.x.Search(k.query(query, 1)); len(r.Hits) == 0 || r.Hits[0].ID != want {
 			t.Errorf("%q: %+v, want %d", query, r.Hits, want)
+		}
+	}
+}
+
+// A factor for the author may lower hits to the score of matches that are not among them,
+// and that rank before them as equals.
+func TestContextTies(t *testing.T) {
+	x := New(analysis.Standard)
+	const first = 1000 // message of an assistant, with a better score before the factor
+	texts := map[uint64]string{}
+	for id := range uint64(99) {
+		texts[first+id] = "tea tea milk sugar"
+	}
+	for id := uint64(1); id <= 50; id++ {
+		texts[id] = "tea milk sugar spoon"
+	}
+	for id, text := range texts {
+		x.Add(Doc{ID: id, Fields: []string{text}})
+	}
+	q := Query{Text: "tea", Texts: func(uint64) []string { return nil }}
+	hits := x.Search(q).Hits
+	low, high := hits[len(hits)-1].Score, hits[0].Score
+	weight := low / high
+	for float64(high*weight) < low {
+		weight = math.Nextafter(weight, 1)
+	}
+	if float64(high*weight) != low || high == low {
+		t.Fatalf("%v times %v is not %v", high, weight, low)
+	}
+	q.Context = &Context{Weights: Weights{Assistant: weight}, Message: func(id uint64) (Message, bool) {
+		return Message{Conversation: id, Author: Author([]string{"user", "assistant"}[min(1, id/first)])}, true
+	}}
+	q.Limit = 20
+	for i, h := range x.Search(q).Hits {
+		if h != (Hit{uint64(i + 1), low}) {
+			t.Errorf("hit %d: %v, want %v", i, h, Hit{uint64(i + 1), low})
 		}
 	}
 }

@@ -100,15 +100,15 @@ type queryTerm struct {
 	idf    float64 // times the weight
 }
 
-// abbreviation matches what names nothing in a text about a topic.
-var abbreviation = regexp.MustCompile(`\b(?:[Ee]\.g|[Ii]\.e)\.`)
+// abbreviation returns a pattern of what names nothing in a text about a topic.
+var abbreviation = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b(?:[Ee]\.g|[Ii]\.e)\.`) })
 
 // parse sets s.terms, s.corrections, and s.long. In a query that is also long without
 // them, abbreviations are no words.
 func (s *searcher) parse(x *Index, q Query) {
 	s.parseText(x, q, q.Text)
 	if s.long && (strings.Contains(q.Text, ".g.") || strings.Contains(q.Text, ".e.")) {
-		if s.parseText(x, q, abbreviation.ReplaceAllString(q.Text, " ")); !s.long {
+		if s.parseText(x, q, abbreviation().ReplaceAllString(q.Text, " ")); !s.long {
 			s.parseText(x, q, q.Text)
 		}
 	}

@@ -1,8 +1,6 @@
 package analysis
 
-import (
-	"strings"
-)
+import "strings"
 
 // A TermSet is a set of terms of [Standard]. Has may report a term that is not in the
 // set: of a set of eight, one in thirty.

@@ -14,13 +14,13 @@ import (
 // maxReadLine limits the bytes of a line that are read for re-ranking.
 const maxReadLine = 32 << 10
 
-// A ranking is a search. unread are the messages whose texts it lacks.
+// A ranking is a search.
 type ranking struct {
 	Result
 	hits         []bm25.Hit
 	explanations []bm25.Explanation // of hits
 	found        []finding          // the best
-	unread       []finding
+	unread       []finding          // the messages whose texts it lacks
 }
 
 // A finding is a hit with the data for reading its texts.
@@ -38,15 +38,16 @@ type finding struct {
 	long        bool     // the text may be longer than a snippet
 }
 
-// rank finds the best documents, limit of them. texts are those that were read.
-func (x *Index) rank(q *Query, limit int, texts map[uint64][]string) (*ranking, error) {
+// rank finds the best documents, limit of them. texts are those that were read. A draft
+// only finds which texts the ranking needs.
+func (x *Index) rank(q *Query, limit int, texts map[uint64][]string, draft bool) (*ranking, error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	if x.closed {
 		return nil, errIndexClosed
 	}
 	r := &ranking{}
-	query := bm25.Query{Text: q.Text, Limit: limit, Count: true, Explain: !q.Bare}
+	query := bm25.Query{Text: q.Text, Limit: limit, Count: !draft, Explain: !draft && !q.Bare}
 	if query.Classes, query.Filter, r.Searched = x.filter(q); query.Classes == 0 { // 0 selects all in bm25
 		return r, nil
 	}
@@ -62,6 +63,9 @@ func (x *Index) rank(q *Query, limit int, texts map[uint64][]string) (*ranking, 
 		}
 	}
 	found := x.docs.Search(query)
+	if draft {
+		return r, nil
+	}
 	r.hits, r.explanations, r.Total, r.Corrections = found.Hits, found.Explanations, found.Total, found.Corrections
 	if query.Filter != nil || query.Classes != math.MaxUint8 {
 		r.Corrections = x.passing(r.Corrections, query)
@@ -74,7 +78,7 @@ func (x *Index) rank(q *Query, limit int, texts map[uint64][]string) (*ranking, 
 
 // textsOf returns the texts of a document, or adds it to r.unread. The caller holds mu.
 func (x *Index) textsOf(id uint64, r *ranking, q *Query, texts map[uint64][]string) []string {
-	if q.Bare || x.without&partRead != 0 {
+	if !x.reads(q) {
 		return nil
 	}
 	list, ok := texts[id]
@@ -108,19 +112,26 @@ func (x *Index) find(doc uint64, score float64, q *Query) finding {
 	return f
 }
 
-// ranked ranks the documents, with their texts. Files are read without mu: a first search
-// finds which texts the ranking needs.
+// reads reports whether the ranking of a query reads texts.
+func (x *Index) reads(q *Query) bool {
+	return !q.Bare && x.analyzer == analysis.Standard && x.without&partRead == 0
+}
+
+// ranked ranks the documents, with their texts. It reads files without mu, between a draft
+// and the ranking.
 func (x *Index) ranked(q *Query, limit int, v *viewer) (*ranking, error) {
 	texts := make(map[uint64][]string)
-	r, err := x.rank(q, limit, texts)
-	if err != nil || len(r.unread) == 0 {
-		return r, err
+	if x.reads(q) {
+		draft, err := x.rank(q, limit, texts, true)
+		if err != nil {
+			return nil, err
+		}
+		for i := range draft.unread {
+			f := &draft.unread[i]
+			texts[f.doc] = v.indexedTexts(f, maxReadLine)
+		}
 	}
-	for i := range r.unread {
-		f := &r.unread[i]
-		texts[f.doc] = v.indexedTexts(f, maxReadLine)
-	}
-	return x.rank(q, limit, texts)
+	return x.rank(q, limit, texts, false)
 }
 
 // passing removes words from corrections that only documents outside the

@@ -94,8 +94,6 @@ func inPointer(t reflect.Type, index []int) bool {
 }
 
 func (f *Field) options(tag string) {
-	flags := map[string]*bool{"paths": &f.Paths, "null": &f.Null, "time": &f.Time, "filled": &f.Filled}
-	numbers := map[string]*int{"min": &f.Min, "max": &f.Max, "size": &f.Size, "chars": &f.Chars, "items": &f.Items}
 	for option := range strings.SplitSeq(tag, ",") {
 		name, value, _ := strings.Cut(option, "=")
 		switch name {
@@ -109,26 +107,44 @@ func (f *Field) options(tag string) {
 			f.Place, f.Part = InHeader, value
 		case "key":
 			f.Place = OfKey
+		case "paths":
+			f.Paths = true
 		case "owner":
 			f.Place = ForOwner
+		case "null":
+			f.Null = true
+		case "time":
+			f.Time = true
+		case "filled":
+			f.Filled = true
 		case "words":
 			f.Words = strings.Split(value, "|")
 		case "default":
 			f.Default = value
+		case "min":
+			f.Min = f.number(option)
+		case "max":
+			f.Max = f.number(option)
+		case "size":
+			f.Size = f.number(option)
+		case "chars":
+			f.Chars = f.number(option)
+		case "items":
+			f.Items = f.number(option)
 		default:
-			number, err := strconv.Atoi(value)
-			switch flag, to := flags[name], numbers[name]; {
-			case flag != nil:
-				*flag = true
-			case to == nil:
-				panic(fmt.Sprintf("op: the field %s has the unknown option %q", f.Name, option))
-			case err != nil || number < 1:
-				panic(fmt.Sprintf("op: the field %s has the invalid option %q", f.Name, option))
-			default:
-				*to = number
-			}
+			panic(fmt.Sprintf("op: the field %s has the unknown option %q", f.Name, option))
 		}
 	}
+}
+
+// number returns the number of an option NAME=N.
+func (f *Field) number(option string) int {
+	_, value, _ := strings.Cut(option, "=")
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 1 {
+		panic(fmt.Sprintf("op: the field %s has the invalid option %q", f.Name, option))
+	}
+	return n
 }
 
 var (

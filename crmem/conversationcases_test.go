@@ -49,7 +49,7 @@ func TestConversationRules(t *testing.T) {
 		{"no prior", crmem.WithoutPrior, 6},
 		{"no evidence", crmem.WithoutEvidence, 1},
 		{"no dates", crmem.WithoutDates, 5},
-		{"none of them", crmem.WithoutAll, 38},
+		{"without all of them", crmem.WithoutAll, 38},
 	} {
 		if got := count(rule.name, rule.without); got > all-rule.gain {
 			t.Errorf("%s: %d are first, and %d with it: want a gain of %d", rule.name, got, all, rule.gain)

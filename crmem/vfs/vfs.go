@@ -155,18 +155,6 @@ type Identity struct {
 	Links    uint64 // hard links; 0 = unknown
 }
 
-// FileState identifies the contents of a file. The zero value is a missing file.
-type FileState struct {
-	dev, ino       uint64
-	size, modified int64
-}
-
-// StateOf returns the state of the file that a FileInfo of this package describes.
-func StateOf(fi fs.FileInfo) FileState {
-	id := Identify(fi)
-	return FileState{id.Dev, id.Ino, fi.Size(), fi.ModTime().UnixNano()}
-}
-
 // Identify returns the identity of the file that a FileInfo of this package
 // describes.
 func Identify(fi fs.FileInfo) Identity {

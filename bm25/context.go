@@ -24,14 +24,14 @@ type Context struct {
 	Weights Weights
 }
 
-// Weights are the weights of a context. DESIGN.md of package crmem has their effects.
+// Weights are a context's weights. DESIGN.md of package crmem has their effects.
 type Weights struct {
 	Answer    float64 // of a message for the next one: terms of a sentence that asks
 	OwnAnswer float64 // the same, if both have one author
 	Previous  float64 // of a message for the next one: other terms
 	Next      float64 // of a message for the one before it
-	Assistant float64 // factor of messages of an assistant, at most 1
-	Evidence  float64 // share of the score of a conversation that its messages get
+	Assistant float64 // factor of an assistant's messages, at most 1
+	Evidence  float64 // share of their conversation's score that messages get
 }
 
 // DefaultWeights are the weights for stores and for sessions.
@@ -41,13 +41,13 @@ var DefaultWeights = Weights{Answer: 1.2, OwnAnswer: 0.9, Previous: 0.4, Next: 0
 type Message struct {
 	Conversation uint64
 	Author       uint32           // see [Author]
-	Asks         analysis.TermSet // the terms of its questions
+	Asks         analysis.TermSet // its questions' terms
 	// Previous and Next are the messages before and after it, if they exist.
 	Previous, Next       uint64
 	HasPrevious, HasNext bool
 }
 
-// Author returns a number for the role or the name of an author; 0 for "".
+// Author returns a number for an author's role or name; 0 for "".
 func Author(name string) uint32 {
 	if name == "" {
 		return 0
@@ -59,7 +59,7 @@ func Author(name string) uint32 {
 
 var assistant = Author("assistant")
 
-// dateFactor is the factor of the score of documents of a time that the query names.
+// dateFactor multiplies the scores of documents of a time that the query names.
 const dateFactor = 1.3
 
 // FavorDates sets Factor for the times that the text names. day returns the day of a
@@ -203,7 +203,7 @@ func (c *contextual) enter(d *contextDoc) {
 	}
 }
 
-// neighbors yields the neighbors of a message that the index contains.
+// neighbors yields a message's neighbors that the index contains.
 func (c *contextual) neighbors(d *contextDoc) iter.Seq[*contextDoc] {
 	return func(yield func(*contextDoc) bool) {
 		if d.message.HasPrevious {
@@ -300,7 +300,7 @@ func (c *contextual) weight(n, d *contextDoc, terms analysis.TermSet) float64 {
 	return c.Weights.Answer
 }
 
-// prior returns the factor for the author of a message.
+// prior returns the factor for a message's author.
 func (c *contextual) prior(m Message) float64 {
 	if m.Author == assistant {
 		return c.Weights.Assistant

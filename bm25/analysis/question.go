@@ -23,7 +23,7 @@ func (s TermSet) Has(terms TermSet) bool { return s&terms == terms }
 // that ends with an offer.
 const maxAsking = 1000
 
-// Asked returns the terms of the sentences of a message that ask, without stop words.
+// Asked returns the terms of a message's sentences that ask, without stop words.
 // Such a sentence ends with a question mark, which is not one in a URL or in code.
 func Asked(text string) (set TermSet) {
 	const marks, ends = ".!?。！？؟", " \n\r\t\"')*"

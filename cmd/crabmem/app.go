@@ -175,7 +175,7 @@ func waited[T any](ctx context.Context, c *app, f func() (T, error)) (v T, err e
 	return v, err
 }
 
-// ask carries out an operation of the home's daemon.
+// ask makes the home's daemon carry out an operation.
 func ask[I, O any](ctx context.Context, c *app, row *op.Action[I, O], in I) (O, error) {
 	with := func(f func(*client.Client) error) error { return c.withDaemon(ctx, f) }
 	return resultOf(with, func(d *client.Client) (O, error) { return row.Do(ctx, d, in) })

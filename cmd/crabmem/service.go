@@ -134,7 +134,7 @@ func (c *app) serviceState(ctx context.Context, s *service.Service) (serviceStat
 	return st, nil
 }
 
-// onService makes cmd run f on the service of its command line.
+// onService makes cmd run f on its command line's service.
 func (c *app) onService(cmd *cobra.Command, f func(ctx context.Context, s *service.Service, st serviceState) error) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		s := c.service()

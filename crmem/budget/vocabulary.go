@@ -23,7 +23,7 @@ const Encoding = "cl100k_base"
 //go:embed cl100k_base.zst
 var packed []byte
 
-// ranks returns the rank of each token. Its first call takes about 15 ms.
+// ranks returns each token's rank. Its first call takes about 15 ms.
 var ranks = sync.OnceValue(func() map[string]uint32 {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
 	if err != nil {
@@ -60,7 +60,7 @@ func countTokens(text string) (n int) {
 	return n
 }
 
-// wordSize returns the size of the first word of a text: a match of the pattern
+// wordSize returns the size of a text's first word: a match of the pattern
 //
 //	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 func wordSize(text string) int {
@@ -103,7 +103,7 @@ func wordSize(text string) int {
 
 func isMark(r rune) bool { return !unicode.IsSpace(r) && !unicode.IsLetter(r) && !unicode.IsNumber(r) }
 
-// spanOf returns the size of the beginning of text whose runes are all in a class.
+// spanOf returns the size of text's beginning whose runes are all in a class.
 func spanOf(text string, class func(rune) bool) int {
 	if i := strings.IndexFunc(text, func(r rune) bool { return !class(r) }); i >= 0 {
 		return i

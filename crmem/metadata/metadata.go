@@ -94,7 +94,7 @@ var Relations = []string{Related, Supersedes, Contradicts, CausedBy, PartOf}
 // order is the canonical order of the known keys. Other keys are before the last.
 var order = slices.Concat([]string{Type, Tags, Importance, Pinned, Expires, Source, Conversation, Position, Role}, Relations)
 
-// roles are the roles of messages. Another role is the name of an author.
+// roles are the roles of messages. Another role is an author's name.
 var roles = []string{"user", "assistant", "system", "developer", "tool"}
 
 // Identity is the type of entries about who the user or the agent is. They do not lose

@@ -2,7 +2,7 @@ package vfs
 
 import "io/fs"
 
-// FileState identifies the contents of a file. The zero value is a missing file.
+// FileState identifies a file's contents. The zero value is a missing file.
 type FileState struct {
 	dev, ino       uint64
 	size, modified int64

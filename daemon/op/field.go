@@ -137,7 +137,7 @@ func (f *Field) options(tag string) {
 	}
 }
 
-// number returns the number of an option NAME=N.
+// number returns N for an option NAME=N.
 func (f *Field) number(option string) int {
 	_, value, _ := strings.Cut(option, "=")
 	n, err := strconv.Atoi(value)

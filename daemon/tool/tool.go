@@ -68,7 +68,7 @@ const MaxOutput = 64 << 10
 // maxArguments bounds the arguments of a call, in bytes.
 const maxArguments = 1 << 20
 
-// schemas contains the schema of each type of arguments, a json.RawMessage, because its
+// schemas contains each argument type's schema, a json.RawMessage, because its
 // derivation takes most of the time that New takes.
 var schemas sync.Map
 

@@ -67,7 +67,7 @@ type place struct {
 	// role is a class, or classes and more: entry.others from the first.
 	role  uint16
 	marks marks
-	asks  analysis.TermSet // the terms of its questions
+	asks  analysis.TermSet // its questions' terms
 }
 
 // marks are properties of a place.
@@ -175,7 +175,7 @@ func (e *entry) head() string { return e.title + "\n" + e.agent + "\n" + e.sende
 func (e *entry) doc(place int) uint64 { return ^(uint64(e.ord)<<32 | uint64(place+1)) }
 
 // fields returns the indexed texts of a message or a summary: as of an entry of a store
-// that is a message, also the day and the name of the author. The caller holds mu.
+// that is a message, also the day and the author's name. The caller holds mu.
 func (x *Index) fields(e *entry, at int, texts ...string) []string {
 	p := e.places[at]
 	if !p.says() || x.analyzer == analysis.Plain {

@@ -38,7 +38,7 @@ func (e *entry) neighbor(at, step int) (id uint64, ok bool) {
 	return 0, false
 }
 
-// day returns the time of a document: that of the session. The caller holds mu.
+// day returns the day of a document's session. The caller holds mu.
 func (x *Index) day(id uint64) time.Time {
 	ord, _ := placeOf(id)
 	return x.entries[ord].created

@@ -76,7 +76,7 @@ func (x *Index) rank(q *Query, limit int, texts map[uint64][]string, draft bool)
 	return r, nil
 }
 
-// textsOf returns the texts of a document, or adds it to r.unread. The caller holds mu.
+// textsOf returns a document's texts, or adds it to r.unread. The caller holds mu.
 func (x *Index) textsOf(id uint64, r *ranking, q *Query, texts map[uint64][]string) []string {
 	if !x.reads(q) {
 		return nil

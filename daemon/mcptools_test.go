@@ -137,15 +137,18 @@ tools = ['mcp', 'srv/get-*', 'srv/none']
 	}
 }
 
-// TestMCPToolNames compares the tools that agents have: a pattern without a slash brings
-// no tool of a server, and a server that has every name of the daemon's replaces none.
+// TestMCPToolNames compares the tools that agents have: a pattern that matches a tool of the
+// daemon brings no tool of a server, and a server that has every name of the daemon's
+// replaces none.
 func TestMCPToolNames(t *testing.T) {
 	m := modeltest.New(t)
 	other := mcpServer(t, "other", map[string]string{"echo": anything})
 	config := scripted(m) + mcpServer(t, "srv", srvTools())
 	for _, c := range []struct{ name, lists, want string }{
 		{"star", "tools = ['*']", "ask_user bash forget mcp recall remember session_search skill"},
-		{"prefix", "tools = ['re*', 'ge*', 'srv*']", "recall remember"},
+		{"prefix", "tools = ['re*', 'srv*']", "recall remember"},
+		{"pattern", "tools = ['re*', 'ge*', 'ec*']", "recall remember srv/get-a srv/get-b"},
+		{"skilled", "tools = ['re*', 'ge*']\nskills = ['x']", "recall remember"},
 		{"ours", "tools = ['recall', 'bash']\nmcps = ['srv']", "bash recall"},
 		{"server", "tools = ['recall', 'srv/*']", "recall srv/a.b/c srv/ask_user srv/bash srv/delegate srv/echo srv/edit srv/forget srv/get-a srv/get-b srv/mcp srv/read srv/recall srv/remember srv/session_search srv/skill"},
 		{"one", "tools = ['srv/recall', 'srv/a.b/c']\nmcps = ['srv']", "srv/a.b/c srv/recall"},

@@ -38,7 +38,7 @@ var (
 	// remotes are tools of the servers. The name only is alone.
 	remotes = []string{"search/get-a", "search/get-b", "search/put", "mail/get-a", "mail/only"}
 	// listings list tools of the servers.
-	listings = []string{"search/get-*", "search/put", "search/*", "mail/get-a", "mail/only", "only", "get-a", "*/*", "s*/put"}
+	listings = []string{"search/get-*", "search/put", "search/*", "mail/get-a", "mail/only", "only", "onl*", "get-a", "*/*", "s*/put"}
 	allTools = []string{"bash", "read", "edit", "ask_user", "delegate", "skill", "mcp", "recall", "remember", "forget", "session_search", "weather"}
 )
 
@@ -105,7 +105,9 @@ func (g granted) mayRemote(server, name string) (may, listed bool) {
 		case server + "/get-*":
 			listed = listed || strings.HasPrefix(name, "get-")
 		case "only":
-			listed = listed || name == "only" && len(g.mcps) > 0
+			listed = listed || name == l && len(g.mcps) > 0
+		case "onl*":
+			listed = listed || name == "only"
 		}
 		other = other || strings.HasPrefix(l, server+"/")
 	}

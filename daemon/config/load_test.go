@@ -252,6 +252,10 @@ func TestUnmatchedTools(t *testing.T) {
 	if d := cmp.Diff(want, c.UnmatchedTools(tool.Unmatched, tool.BuiltIn())); d != "" {
 		t.Errorf("warnings (-want +got):\n%s", d)
 	}
+	c.MCPs = []config.MCP{{Name: "srv"}} // a server of every agent without lists
+	if d := cmp.Diff(slices.Concat(want[:1], want[2:]), c.UnmatchedTools(tool.Unmatched, tool.BuiltIn())); d != "" {
+		t.Errorf("warnings with a server (-want +got):\n%s", d)
+	}
 }
 
 // TestEmptyTools checks that a list of tools without items differs from an absent one,

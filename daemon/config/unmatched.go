@@ -16,7 +16,7 @@ func (c *Config) UnmatchedTools(unmatched func(patterns, names []string) []strin
 		for _, pattern := range unmatched(a.Tools, names) {
 			hint := suggest(pattern, names)
 			switch {
-			case hint == "" && len(a.MCPs) > 0 && !strings.ContainsAny(pattern, "*/"):
+			case hint == "" && !strings.Contains(pattern, "/") && (len(a.MCPs) > 0 || strings.HasSuffix(pattern, "*") && len(c.MCPs) > 0 && a.mayUse("")):
 				continue // a server may have the tool
 			case hint == "" && !strings.Contains(pattern, "/"):
 				hint = "; for a tool of an MCP server, write SERVER/" + short(pattern)

@@ -6,8 +6,9 @@ import (
 )
 
 // A tool of an MCP server has the name SERVER/TOOL. It is a tool of an agent if the
-// agent lists it by that name, or by SERVER/PREFIX*. The name TOOL alone lists it if no
-// other tool has the name, and the agent lists the server, too.
+// agent lists it by that name, or by SERVER/PREFIX*. Without a server, TOOL and PREFIX* list
+// it if they match no tool of the daemon, and no other tool has its name. TOOL may be
+// misspelled, so the agent must list the server, too.
 
 // remoteList lists tools of MCP servers.
 type remoteList struct {
@@ -17,12 +18,12 @@ type remoteList struct {
 	rest bool
 }
 
-// remoteNames returns the names of a list of tools that list tools of MCP servers. alone
-// also keeps names without a server.
-func remoteNames(tools []string, alone bool) (names []string) {
+// remoteNames returns the names of a list of tools that list tools of MCP servers, and of
+// those without a server, the ones that alone permits.
+func remoteNames(tools []string, alone func(name string) bool) (names []string) {
 	for _, n := range tools {
 		server, name, ok := strings.Cut(n, "/")
-		isAlone := !ok && alone && !strings.HasSuffix(n, "*") && !slices.Contains(BuiltIn(), n)
+		isAlone := !ok && alone(n) && !slices.ContainsFunc(BuiltIn(), func(own string) bool { return covers(n, own) })
 		if isAlone || ok && server != "" && name != "" && !strings.Contains(server, "*") {
 			names = append(names, n)
 		}
@@ -30,12 +31,14 @@ func remoteNames(tools []string, alone bool) (names []string) {
 	return sorted(names)
 }
 
-// allows reports whether the list has a tool. alone is set if its name alone lists it.
+func never(string) bool { return false }
+
+// allows reports whether the list has a tool. alone is set if no other tool has its name.
 func (l remoteList) allows(server, name string, alone bool) bool {
 	rest := l.rest
 	for _, n := range l.names {
 		s, t, ok := strings.Cut(n, "/")
-		if !ok && alone && n == name || ok && s == server && covers(t, name) {
+		if !ok && alone && covers(n, name) || ok && s == server && covers(t, name) {
 			return true
 		}
 		rest = rest && !(ok && s == server)
@@ -94,7 +97,7 @@ func (s Scope) Narrow(tools List) Scope {
 		return s
 	}
 	s.Tools = s.Tools.Intersect(tools)
-	s.remote = s.both(remoteList{remoteNames(tools.names, false), tools.Allows(MCP)})
+	s.remote = s.both(remoteList{remoteNames(tools.names, never), tools.Allows(MCP)})
 	return s
 }
 

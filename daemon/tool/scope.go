@@ -31,7 +31,7 @@ func BuiltIn() []string {
 // with mcp and names SERVER/TOOL: a server that connects later may have matching tools.
 func Unmatched(patterns, names []string) []string {
 	return slices.DeleteFunc(slices.Clone(patterns), func(p string) bool {
-		return strings.HasPrefix(p, MCP) || remoteNames([]string{p}, false) != nil || slices.ContainsFunc(names, func(n string) bool { return covers(p, n) })
+		return strings.HasPrefix(p, MCP) || remoteNames([]string{p}, never) != nil || slices.ContainsFunc(names, func(n string) bool { return covers(p, n) })
 	})
 }
 
@@ -190,7 +190,7 @@ func For(g Grant) Scope {
 		s.Tools = Only(tools...)
 	}
 	if s.Tools.Allows(MCP) {
-		s.listed = remoteNames(g.Tools, len(g.MCPs) > 0)
+		s.listed = remoteNames(g.Tools, func(name string) bool { return len(g.MCPs) > 0 || strings.HasSuffix(name, "*") })
 	}
 	if g.Tools != nil {
 		s.Tools = s.Tools.Intersect(Matching(g.Tools...))

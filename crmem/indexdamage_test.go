@@ -105,7 +105,7 @@ func TestIndexDamaged(t *testing.T) {
 		},
 		"log": func(name string) { c.fs.WriteFile(name, c.bytes("/m.db-wal"), 0o600) },
 	}
-	for what, version := range map[string]byte{"newer": 6, "other stems": 4} {
+	for what, version := range map[string]byte{"newer": 7, "other terms": 5} {
 		damages[what] = func(name string) {
 			b := append([]byte{}, files[name]...)
 			foot := b[len(b)-format.IndexFooterSize:]
@@ -143,7 +143,7 @@ func TestIndexDamaged(t *testing.T) {
 			}
 			s := c.open(o)
 			compareAnswers(t, 1, what, answers(t, s, 1), want)
-			if version := what == "newer" || what == "other stems"; version && i == 2 && crmem.UsesIndexFile(s) {
+			if version := what == "newer" || what == "other terms"; version && i == 2 && crmem.UsesIndexFile(s) {
 				t.Errorf("%s: the file is used", what)
 			}
 			if i == 4 && what != "directory" && !crmem.UsesIndexFile(s) {

@@ -132,7 +132,8 @@ var plainLetters = map[rune]string{
 
 // fold stores the run in u.text in compatibility composition (full-width letters
 // become narrow, half-width kana wide), in lower case, and without the marks of
-// scripts that people also write without marks.
+// scripts that people also write without marks. Katakana become hiragana, and the
+// Catalan l·l becomes ll.
 func (u *unicodeFolder) fold(run []byte) {
 	u.word = norm.NFKD.Append(u.word[:0], run...)
 	u.out = u.out[:0]
@@ -151,6 +152,11 @@ func (u *unicodeFolder) fold(run []byte) {
 			r = decimal(r)
 		case r == utf8.RuneError && size == 1:
 			r = ' '
+		case r == '·' && last == 'l' && len(b) > 0 && b[0]|0x20 == 'l':
+			continue
+		case 'ァ' <= r && r <= 'ヶ', r == 'ヽ', r == 'ヾ':
+			r -= 'ァ' - 'ぁ'
+			strip = false
 		default:
 			strip = unicode.In(r, unicode.Latin, unicode.Greek, unicode.Arabic, unicode.Hebrew)
 		}

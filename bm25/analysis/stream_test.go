@@ -25,7 +25,7 @@ var streams = []struct {
 }{
 	{
 		"brain", brainTexts,
-		"d3781516e29ba0ef4159c7cececb8e5ff22537bb0b9dc23a15d769d80d36f333",
+		"46d358cc2f80810b78aa0cb04f7620bd6d65399658d2f2ef34378855017acc7f",
 		"67a0bd51d723d6b0e1687dd55038bfba5ac66f8b9345ed9b574980d0c40fa93f",
 	},
 	{
@@ -35,12 +35,12 @@ var streams = []struct {
 	},
 	{
 		"words", wordTexts,
-		"f457186e3c4ff393df8efdcc73ee51154c59608a900e6adcae9412269476a088",
+		"411bdaa5991d947ef86725370d8889758104202ee17d3fb9f217230b2bf69afa",
 		"063db60ecbb9894c12ccb93753a558738f43bbd7db2e12d4907e8bffa6e5055d",
 	},
 	{
 		"runes", runeTexts,
-		"5289876b2e0afe6451f77c3b92fac45451787790d413d70916c2b612d1f864fe",
+		"7f316a7b747bc9c98965ecd348a735becc309a78559ec92cf6da7ea9ca74be5b",
 		"7c86528645e2c98bbad7391c42f235cbfbed6b6891eee339f58fcc79feba9ec9",
 	},
 }

@@ -57,6 +57,9 @@ func standardTokens(s string) (tokens []string, ok bool) {
 		case only(word, unspaced):
 			prev := ""
 			for _, r := range word {
+				if r >= 'ァ' && r <= 'ヶ' { // katakana become hiragana
+					r -= 'ァ' - 'ぁ'
+				}
 				if prev != "" {
 					tokens = append(tokens, prev+string(r))
 				}
@@ -85,7 +88,7 @@ func greekLetter(r rune) bool   { return r >= 'Ά' && r <= 'ώ' && unicode.IsLet
 func russianLetter(r rune) bool { return r >= 'А' && r <= 'я' || r == 'Ё' || r == 'ё' }
 
 func unspaced(r rune) bool {
-	return r >= '一' && r <= 0x9fff && unicode.Is(unicode.Han, r) || r >= 'ぁ' && r <= 'ゖ' || r >= 'ァ' && r <= 'ヺ' || r == 'ー'
+	return r >= '一' && r <= 0x9fff && unicode.Is(unicode.Han, r) || r >= 'ぁ' && r <= 'ゖ' || r >= 'ァ' && r <= 'ヶ' || r == 'ー'
 }
 
 // unmarked returns a word in lower case and without diacritical marks.

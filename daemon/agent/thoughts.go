@@ -1,10 +1,9 @@
 package agent
 
 import (
-	"regexp"
 	"strings"
-	"sync"
 
+	"crabmem/daemon/lazyregexp"
 	"crabmem/daemon/model"
 )
 
@@ -23,15 +22,11 @@ func textOf(resp *model.Response, what string) (string, error) {
 
 // leadingThoughts matches reasoning that the server did not separate. If it has
 // no end, the response has no text.
-var leadingThoughts = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?is)^\s*<(?:think|thinking|thought|reasoning)>.*?(?:</(?:think|thinking|thought|reasoning)>|$)`)
-})
+var leadingThoughts = lazyregexp.New(`(?is)^\s*<(?:think|thinking|thought|reasoning)>.*?(?:</(?:think|thinking|thought|reasoning)>|$)`)
 
 // lateThoughts matches the end of reasoning whose start is in the prompt: a tag
 // at the start or end of a line, or between two letters or punctuation marks.
-var lateThoughts = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile("(?i)(?m:^[ \t]*</think>|</think>[ \t]*\r?$)|[^\\s`'\"(]</think>[^\\s`'\").,;:]")
-})
+var lateThoughts = lazyregexp.New("(?i)(?m:^[ \t]*</think>|</think>[ \t]*\r?$)|[^\\s`'\"(]</think>[^\\s`'\").,;:]")
 
 // withoutThoughts returns a model's text without reasoning before it and white
 // space around it. Later tags are text.

@@ -1,9 +1,9 @@
 package config
 
 import (
-	"regexp"
 	"strings"
-	"sync"
+
+	"crabmem/daemon/lazyregexp"
 )
 
 // hiddenArg replaces an argument or the value after its name.
@@ -11,17 +11,12 @@ const hiddenArg = "hidden"
 
 var (
 	// secretName matches names of secrets in flags, variables, and headers.
-	secretName = lazyRegexp(`(?i)token|secret|passw|passphrase|pwd|(api|access|private|auth|encryption|signing)[-_. ]?key|credential|auth|bearer|cookie|(^|[-_.])(key|pass|pat|sig)$`)
+	secretName = lazyregexp.New(`(?i)token|secret|passw|passphrase|pwd|(api|access|private|auth|encryption|signing)[-_. ]?key|credential|auth|bearer|cookie|(^|[-_.])(key|pass|pat|sig)$`)
 	// secretValue matches prefixes of keys of well-known services.
-	secretValue = lazyRegexp(`(^|[^0-9A-Za-z])(sk-|sk_|gh[a-z]_|github_pat_|glpat-|xox[a-z]-|AKIA|AIza|eyJ|(?i:(bearer|basic) ))`)
-	variable    = lazyRegexp(`^\$\{([A-Za-z_][A-Za-z0-9_]*|secret:[a-z0-9][a-z0-9-]{0,63})\}$`)
-	stored      = lazyRegexp(`^secret:[a-z0-9][a-z0-9-]{0,63}$`)
+	secretValue = lazyregexp.New(`(^|[^0-9A-Za-z])(sk-|sk_|gh[a-z]_|github_pat_|glpat-|xox[a-z]-|AKIA|AIza|eyJ|(?i:(bearer|basic) ))`)
+	variable    = lazyregexp.New(`^\$\{([A-Za-z_][A-Za-z0-9_]*|secret:[a-z0-9][a-z0-9-]{0,63})\}$`)
+	stored      = lazyregexp.New(`^secret:[a-z0-9][a-z0-9-]{0,63}$`)
 )
-
-// lazyRegexp returns a function whose first call compiles expr.
-func lazyRegexp(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
-}
 
 // shownArgs masks arguments of a command that look like secrets: the value of a
 // flag, variable, or header whose name matches secretName, the user and the query

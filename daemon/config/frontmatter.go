@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"crabmem/crmem/metadata"
+	"crabmem/daemon/lazyregexp"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -30,7 +31,7 @@ func splitFront(text string) (front source, rest string, err error) {
 	return front, "", &lineError{1, "the front matter has no closing ---"}
 }
 
-var yamlLine = lazyRegexp(`^(?:yaml: )?(?:unmarshal errors:\s+)?(?:line (\d+): )?(.*)`)
+var yamlLine = lazyregexp.New(`^(?:yaml: )?(?:unmarshal errors:\s+)?(?:line (\d+): )?(.*)`)
 
 // parseFront parses front matter, whose first line is the second of its file.
 func parseFront(text string) (source, error) {

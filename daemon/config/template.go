@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"crabmem/daemon/display"
+	"crabmem/daemon/lazyregexp"
 )
 
 //go:embed template.toml
@@ -18,7 +19,7 @@ models = ["gpt-4o-mini", "gpt-4o"]
 `
 
 // rowsOf matches the line of template.toml that stands for the rows of a pattern.
-var rowsOf = lazyRegexp(`(?m)^\{\{([a-z_.*]+)(?: without (.*))?\}\}\n`)
+var rowsOf = lazyregexp.New(`(?m)^\{\{([a-z_.*]+)(?: without (.*))?\}\}\n`)
 
 const ollama = `[provider.ollama]
 kind = "ollama"

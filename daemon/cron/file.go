@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/bm25/clip"
+	"crabmem/daemon/lazyregexp"
 
 	"github.com/pelletier/go-toml/v2"
 )
@@ -46,10 +47,10 @@ type record struct {
 }
 
 var (
-	header   = lazyRegexp(`^[ \t]*\[\[[ \t]*(?:cron|"cron"|'cron')[ \t]*\]\][ \t]*(?:#.*)?\r?\n?$`)
-	comment  = lazyRegexp(`^[ \t]*#`)
-	comments = lazyRegexp(`(?m)^[ \t]*#.*$`)
-	someID   = lazyRegexp(`(?m)^[ \t]*id[ \t]*=[ \t]*(\d+)`)
+	header   = lazyregexp.New(`^[ \t]*\[\[[ \t]*(?:cron|"cron"|'cron')[ \t]*\]\][ \t]*(?:#.*)?\r?\n?$`)
+	comment  = lazyregexp.New(`^[ \t]*#`)
+	comments = lazyregexp.New(`(?m)^[ \t]*#.*$`)
+	someID   = lazyregexp.New(`(?m)^[ \t]*id[ \t]*=[ \t]*(\d+)`)
 )
 
 func parse(path, text string) parsed {
@@ -340,7 +341,7 @@ func text(key, text string, limit int) error {
 	return nil
 }
 
-var clock = lazyRegexp(`^([01]?[0-9]|2[0-3]):[0-5][0-9]$`)
+var clock = lazyregexp.New(`^([01]?[0-9]|2[0-3]):[0-5][0-9]$`)
 
 // quiet checks an end of the quiet hours. One without the other is ignored (RFC
 // 0080).

@@ -2,11 +2,11 @@ package cron
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
+
+	"crabmem/daemon/lazyregexp"
 
 	"github.com/adhocore/gronx"
 )
@@ -20,16 +20,11 @@ var fields = []struct {
 }
 
 var (
-	year = lazyRegexp(`\d{4}`)
-	item = lazyRegexp(`^(?:\*|\?|(\d{1,4})(?:-(\d{1,4}))?)(?:/(\d{1,4}))?$`)
-	day  = lazyRegexp(`^(?:L|(\d{1,2})W)$`)    // the last, the weekday nearest to
-	week = lazyRegexp(`^([0-7])(?:L|#[1-5])$`) // the last of a month, the n-th
+	year = lazyregexp.New(`\d{4}`)
+	item = lazyregexp.New(`^(?:\*|\?|(\d{1,4})(?:-(\d{1,4}))?)(?:/(\d{1,4}))?$`)
+	day  = lazyregexp.New(`^(?:L|(\d{1,2})W)$`)    // the last, the weekday nearest to
+	week = lazyregexp.New(`^([0-7])(?:L|#[1-5])$`) // the last of a month, the n-th
 )
-
-// lazyRegexp returns a function whose first call compiles expr.
-func lazyRegexp(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
-}
 
 // segments splits a schedule into its fields, seconds first, and validates them.
 // The year is optional. gronx accepts errors that only some times reveal.

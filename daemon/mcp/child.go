@@ -11,13 +11,13 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"crabmem/daemon/lazyregexp"
 	"crabmem/daemon/tool"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -261,7 +261,7 @@ func (c *child) read(out io.Reader) {
 }
 
 // frameHeader matches the header of a message of the Language Server Protocol.
-var frameHeader = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^Content-Length:\s*[0-9]+\s*$`) })
+var frameHeader = lazyregexp.New(`(?i)^Content-Length:\s*[0-9]+\s*$`)
 
 // decode returns the messages of a line, which may be a batch, or nil.
 func (r *repairer) decode(line []byte) []jsonrpc.Message {

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
+
+	"crabmem/daemon/lazyregexp"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -245,7 +245,7 @@ func plain(raw json.RawMessage) string {
 }
 
 // notJSON matches strings, and numbers that JSON lacks.
-var notJSON = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?\b(?:NaN|Infinity|inf)\b`) })
+var notJSON = lazyregexp.New(`"(?:[^"\\]|\\.)*"|-?\b(?:NaN|Infinity|inf)\b`)
 
 // withoutNaN replaces numbers that JSON lacks by null.
 func withoutNaN(text []byte) []byte {
@@ -258,8 +258,8 @@ func withoutNaN(text []byte) []byte {
 }
 
 var (
-	messageID  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"id"\s*:\s*(-?[0-9]+|"[^"\\]{1,100}")`) })
-	isResponse = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"(?:result|error)"\s*:`) })
+	messageID  = lazyregexp.New(`"id"\s*:\s*(-?[0-9]+|"[^"\\]{1,100}")`)
+	isResponse = lazyregexp.New(`"(?:result|error)"\s*:`)
 )
 
 // unreadable returns an error response for a response that is not valid, or nil

@@ -8,9 +8,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"regexp"
 	"strings"
-	"sync"
+
+	"crabmem/daemon/lazyregexp"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
@@ -88,7 +88,7 @@ func (s *repairedStream) line(line []byte) []byte {
 }
 
 // aboutSession matches messages of servers that do not know a session.
-var aboutSession = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)session`) })
+var aboutSession = lazyregexp.New(`(?i)session`)
 
 // repairResponse repairs the response to a call. If the server refused the call
 // because the session has expired, the response becomes one from which the SDK

@@ -10,10 +10,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
+	"crabmem/daemon/lazyregexp"
 	"crabmem/daemon/model/chat"
 )
 
@@ -300,15 +300,10 @@ func callIDs(kind, host string) *regexp.Regexp {
 }
 
 var (
-	nineIDs  = lazyRegexp(`^[a-zA-Z0-9]{9}$`)
-	plainIDs = lazyRegexp(`^[a-zA-Z0-9_-]{1,64}$`)
-	shortIDs = lazyRegexp(`^(?s:.{1,40})$`)
+	nineIDs  = lazyregexp.New(`^[a-zA-Z0-9]{9}$`)
+	plainIDs = lazyregexp.New(`^[a-zA-Z0-9_-]{1,64}$`)
+	shortIDs = lazyregexp.New(`^(?s:.{1,40})$`)
 )
-
-// lazyRegexp returns a function whose first call compiles expr.
-func lazyRegexp(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
-}
 
 // keepsReasoning reports whether a host refuses a message with tool calls but
 // without its reasoning.

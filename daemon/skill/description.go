@@ -1,21 +1,19 @@
 package skill
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode"
+
+	"crabmem/daemon/lazyregexp"
 
 	"go.yaml.in/yaml/v3"
 )
 
 // descriptionLine matches the value of the key description: the rest of its
 // line, and the indented lines after it.
-var descriptionLine = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^(description[ \t]*:)[ \t]+(\S.*(?:\n[ \t]+\S.*)*)$`)
-})
+var descriptionLine = lazyregexp.New(`(?m)^(description[ \t]*:)[ \t]+(\S.*(?:\n[ \t]+\S.*)*)$`)
 
 // quoteDescription returns a front matter in which an unquoted description is
 // quoted, so that YAML reads it as it is written: authors use colons, " #",

@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"crabmem/bm25/clip"
 	"crabmem/crmem/metadata"
+	"crabmem/daemon/lazyregexp"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -203,9 +202,7 @@ func (f *front) mapping(b []byte) (*yaml.Node, error) {
 	return root, nil
 }
 
-var yamlLine = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
-})
+var yamlLine = lazyregexp.New(`^yaml: (?:line (\d+): )?`)
 
 // broken converts an error of the YAML parser. The parser counts lines from the
 // front matter on, and omits the number of the first line.

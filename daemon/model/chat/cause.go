@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
+
+	"crabmem/daemon/lazyregexp"
 )
 
 // The causes of an [Error]; test for them with errors.Is. Every Error matches
@@ -61,13 +61,13 @@ var (
 // the prompt, or the input is near a word for an excess. A rate or an account that is
 // exceeded, a schema, a deadline, and an answer that is too long are no overflow.
 var (
-	overflowPattern = lazyRegexp(`(?s)` + near(
+	overflowPattern = lazyregexp.New(`(?s)` + near(
 		`context|prompt|input[^.]{0,3} (\(?[0-9]+ )?(token|length|is\b|exceed)|model (token|max)|length of the (messages|input)`,
 		`exceed|maximum|overflow|too (long|large)|(longer|larger|greater) than|must (be <|have less)|should be \[|\bonly\b|reduce`,
 	) + `|\bcontext_(too_large|overflow)`)
-	noOverflowPattern = lazyRegexp(`rate.?limit|\bper[ -](min|day|hour|sec|month)|quota|credit|monthly|schema|deadline|time[d -]*out`)
-	answerPattern     = lazyRegexp(`max_(completion_|output_|new_)?tokens`)
-	requestPattern    = lazyRegexp(`input|prompt|message`)
+	noOverflowPattern = lazyregexp.New(`rate.?limit|\bper[ -](min|day|hour|sec|month)|quota|credit|monthly|schema|deadline|time[d -]*out`)
+	answerPattern     = lazyregexp.New(`max_(completion_|output_|new_)?tokens`)
+	requestPattern    = lazyregexp.New(`input|prompt|message`)
 )
 
 // near returns an expression for two expressions at most 40 characters apart.
@@ -84,9 +84,9 @@ func isOverflow(message string) bool {
 
 // Expressions that recognize a refusal of tools, and one of a stream.
 var (
-	toolsPattern = lazyRegexp(`(?s)` + near(`\btools?\b|tool.choice|function.calling`,
+	toolsPattern = lazyregexp.New(`(?s)` + near(`\btools?\b|tool.choice|function.calling`,
 		`(not|n.t) (support|enabled)|unsupported|requires? --|no endpoints found that support`))
-	streamPattern = lazyRegexp(`(?s)` + near(`\bstream(ing|_options)?\b`,
+	streamPattern = lazyregexp.New(`(?s)` + near(`\bstream(ing|_options)?\b`,
 		`(not|n.t|un)[ -]?(support|allowed|permitted|available|enabled|recognized|known|expected)|disabled|must be (false|verified)`))
 )
 
@@ -94,11 +94,6 @@ var (
 func (e *Error) refusesStream() bool {
 	refused := e.Status >= 400 && e.Status < 500 && e.Status != http.StatusTooManyRequests || e.Status == http.StatusNotImplemented
 	return refused && e.cause != ErrKey && e.cause != ErrQuota && e.cause != ErrForbidden && streamPattern().MatchString(strings.ToLower(e.Message))
-}
-
-// lazyRegexp returns a function whose first call compiles expr.
-func lazyRegexp(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
 
 // classify sets cause and transient of an error that an endpoint reported. It must

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode/utf8"
+
+	"crabmem/daemon/lazyregexp"
 )
 
 // The JSON objects of responses, complete or in chunks. They contain only the
@@ -201,9 +201,7 @@ func (a *arguments) UnmarshalJSON(data []byte) error {
 }
 
 // escapePattern matches an escape of a JSON string, a surrogate pair being one.
-var escapePattern = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)`)
-})
+var escapePattern = lazyregexp.New(`\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)`)
 
 // keepInexact returns a JSON string in which decoding replaces nothing. A lone
 // surrogate becomes the text of its escape: two halves of a pair that a stream

@@ -1,6 +1,10 @@
 package chat
 
-import "strings"
+import (
+	"strings"
+
+	"crabmem/daemon/lazyregexp"
+)
 
 // thoughts separates reasoning that a server sends at the beginning of the text,
 // between tags such as <think> and </think>. Later tags are text.
@@ -12,12 +16,12 @@ type thoughts struct {
 }
 
 var (
-	thoughtStart = lazyRegexp(`(?i)^\s*<(?:think|thinking|thought|reasoning)>`)
-	thoughtEnd   = lazyRegexp(`(?i)</(?:think|thinking|thought|reasoning)>`)
+	thoughtStart = lazyregexp.New(`(?i)^\s*<(?:think|thinking|thought|reasoning)>`)
+	thoughtEnd   = lazyregexp.New(`(?i)</(?:think|thinking|thought|reasoning)>`)
 	// maybeStart matches a text that may continue as a start tag.
-	maybeStart = lazyRegexp(`(?i)^\s*(?:<[a-z]{0,9})?$`)
+	maybeStart = lazyregexp.New(`(?i)^\s*(?:<[a-z]{0,9})?$`)
 	// maybeEnd matches the end of a text that may continue as an end tag.
-	maybeEnd = lazyRegexp(`(?i)<(?:/[a-z]{0,9})?$`)
+	maybeEnd = lazyregexp.New(`(?i)<(?:/[a-z]{0,9})?$`)
 )
 
 // maxHeld limits the white space that is held until the answer begins, because each part

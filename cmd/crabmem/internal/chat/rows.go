@@ -3,13 +3,12 @@ package chat
 import (
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/display"
+	"crabmem/daemon/lazyregexp"
 
 	"golang.org/x/term"
 )
@@ -143,7 +142,7 @@ func (l *liveRows) draw(b *strings.Builder, rows []string, row, col int) {
 	}
 }
 
-var sgr = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("\x1b\\[[^m]*(m|$)") })
+var sgr = lazyregexp.New("\x1b\\[[^m]*(m|$)")
 
 // unstyled returns s without styles.
 func unstyled(s string) string { return sgr().ReplaceAllString(s, "") }

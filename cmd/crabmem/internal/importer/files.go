@@ -7,31 +7,24 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/lazyregexp"
 )
 
 // maxZip bounds an archive.
 const maxZip = 4 << 30
 
 // chatFiles are the files of an export that have conversations.
-var chatFiles = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^conversations(-[0-9]{1,4})?\.json$`)
-})
+var chatFiles = lazyregexp.New(`^conversations(-[0-9]{1,4})?\.json$`)
 
 // noteFiles and noteDirs are the files of an export that have memories and
 // projects, and the directories of such files.
 var (
-	noteFiles = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(memories|projects)(-[0-9]{1,4})?\.json$`)
-	})
-	noteDirs = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(memories|projects|conversations)(-[0-9]{1,4})?$`)
-	})
+	noteFiles = lazyregexp.New(`^(memories|projects)(-[0-9]{1,4})?\.json$`)
+	noteDirs  = lazyregexp.New(`^(memories|projects|conversations)(-[0-9]{1,4})?$`)
 )
 
 // maxExportDepth bounds the directories of an export.

@@ -6,13 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
-	"sync"
 	"unicode"
 
 	"crabmem/crmem"
 	"crabmem/daemon/display"
+	"crabmem/daemon/lazyregexp"
 )
 
 // The last line of an imported note contains its origin:
@@ -23,9 +22,7 @@ import (
 // changes of the note in the source or in the store.
 const originWords = "Imported from "
 
-var originLine = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^Imported from ([a-z0-9-]{1,32}): ("(?:[^"\\]|\\.)*") \(([0-9a-f]{16})\)$`)
-})
+var originLine = lazyregexp.New(`^Imported from ([a-z0-9-]{1,32}): ("(?:[^"\\]|\\.)*") \(([0-9a-f]{16})\)$`)
 
 // origin is the content of such a line.
 type origin struct {

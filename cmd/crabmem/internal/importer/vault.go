@@ -3,15 +3,14 @@ package importer
 import (
 	"cmp"
 	"errors"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"crabmem/cmd/crabmem/internal/vault"
 	"crabmem/crmem"
 	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/lazyregexp"
 )
 
 // vaultFile reports whether a file is part of a vault, but not a page: the settings of
@@ -21,7 +20,7 @@ func vaultFile(name string) bool {
 }
 
 // asideDir matches a directory of pages that export --force moved.
-var asideDir = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^aside-[0-9]+$`) })
+var asideDir = lazyregexp.New(`^aside-[0-9]+$`)
 
 // ReadVault reads a vault of Obsidian. A page that crabmem wrote becomes the same entry.
 // Another page becomes a note with all bytes of the page, and the name of the file. If

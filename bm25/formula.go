@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"unsafe"
+
+	"crabmem/bm25/analysis"
 )
 
 const (
@@ -15,6 +17,28 @@ const (
 // idf returns the weight of a term that df of n documents contain.
 func idf(n, df int) float64 {
 	return math.Log((float64(n)-float64(df)+0.5)/(float64(df)+0.5) + 1)
+}
+
+// Rarity returns the sum of the IDFs of the words of a query, without stop words. A word
+// that no document contains counts as the rarest one.
+func (x *Index) Rarity(query string) (sum float64) {
+	x.rlock()
+	defer x.runlock()
+	s := searchers.Get().(*searcher)
+	defer searchers.Put(s)
+	seen := make(map[string]bool)
+	s.scanner.Query(x.analyzer, query, func(term []byte, weight float64) {
+		if seen[string(term)] || analysis.IsStopWord(term) {
+			return
+		}
+		seen[string(term)] = true
+		df := 0
+		if id, ok := x.lookUp(term, true); ok {
+			df = int(x.df[id])
+		}
+		sum += float64(weight * idf(x.lengths.counted, df))
+	})
+	return sum
 }
 
 // lenNorm returns the summand that damps term frequencies of a document of dl

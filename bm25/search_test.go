@@ -2,6 +2,7 @@ package bm25_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"crabmem/bm25"
@@ -57,5 +58,22 @@ func TestBytesOfCorrection(t *testing.T) {
 	r := x.Search(bm25.Query{Text: "comfigurationab", Limit: 3, Correct: true})
 	if after := x.Stats().Bytes; len(r.Corrections) != 1 || after < before+8*500 {
 		t.Errorf("%d bytes, %d after %+v", before, after, r.Corrections)
+	}
+}
+
+// TestRarity checks that each word counts once, also an unknown one, and that stop words do
+// not count.
+func TestRarity(t *testing.T) {
+	x := bm25.New(analysis.Standard)
+	for i, text := range []string{"red fox", "red car", "red sea"} {
+		x.Add(bm25.Doc{ID: uint64(i + 1), Fields: []string{text}})
+	}
+	idf := func(df float64) float64 { return math.Log((3-df+0.5)/(df+0.5) + 1) }
+	for text, want := range map[string]float64{
+		"": 0, "the": 0, "red": idf(3), "the fox": idf(1), "zebra": idf(0), "red fox zebra fox": idf(3) + idf(1) + idf(0),
+	} {
+		if got := x.Rarity(text); math.Abs(got-want) > 1e-12 {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
 	}
 }

@@ -144,7 +144,7 @@ func (s *Store) search(ctx context.Context, q Query, c clauses, m *fusion.Meanin
 	}
 	if m.Query() != nil {
 		n := len(r.Hits)
-		r.Hits = s.fuse(ix, r.Hits, &q, m, s.selects(ix, &q, c))
+		r.Hits = s.fuse(ix, r.Hits, &q, c, m)
 		r.Total += len(r.Hits) - n
 		r.Hits = slices.DeleteFunc(r.Hits, func(h Hit) bool { return h.Score < q.MinShare*r.Hits[0].Score })
 	}

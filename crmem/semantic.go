@@ -58,16 +58,16 @@ func (s *Store) leads(ctx context.Context, q *Query, c clauses) bool {
 }
 
 // fuse combines hits by words, the best first, with the entries that are most similar to
-// a query. It returns the union of both, the best first. selects reports whether an entry
-// passes the filters. The caller holds mu for reading.
-func (s *Store) fuse(ix *index, hits []Hit, q *Query, m *fusion.Meaning, selects func(id uint64) bool) []Hit {
+// a query with clauses. It returns the union of both, the best first. The caller holds mu
+// for reading.
+func (s *Store) fuse(ix *index, hits []Hit, q *Query, c clauses, m *fusion.Meaning) []Hit {
 	set := s.vectors.set
 	if set == nil {
 		m.ByWords("the vectors are not read yet")
 		return hits
 	}
 	m.Missing = len(s.vectors.pending)
-	near := set.Search(m.Query(), max(fusion.Least, q.Limit), selects)
+	near := set.Search(m.Query(), max(fusion.Least, q.Limit), s.selects(ix, q, c))
 	if len(near) == 0 {
 		m.ByWords("no entry that passes the filters has a vector")
 		return hits
@@ -86,11 +86,11 @@ func (s *Store) fuse(ix *index, hits []Hit, q *Query, m *fusion.Meaning, selects
 	candidates := make([]fusion.Candidate, len(hits))
 	for i, h := range hits {
 		candidates[i] = fusion.Candidate{Lexical: h.Score, Rank: ranks[h.ID]}
-		if c, ok := set.Cosine(m.Query(), h.ID); ok {
-			candidates[i].Cosine = &c
+		if x, ok := set.Cosine(m.Query(), h.ID); ok {
+			candidates[i].Cosine = &x
 		}
 	}
-	for i, f := range q.Semantic.Combine(candidates) {
+	for i, f := range q.Semantic.Combine(s.opts.Embed, ix.x.Rarity(c.text), candidates) {
 		hits[i].Fused, hits[i].Score = f, f.Score()
 	}
 	sortHits(hits)

@@ -72,6 +72,36 @@ func TestSemantic(t *testing.T) {
 	}
 }
 
+// TestSemanticCoverage checks that unknown words make matches by words count less, unless
+// the model is static.
+func TestSemanticCoverage(t *testing.T) {
+	for _, static := range []bool{false, true} {
+		m, _ := embedtest.New("car automobile")
+		m.Static = static
+		s := crmem.New(&crmem.Options{Embed: m})
+		t.Cleanup(func() { ok(t, s.Close()) })
+		for i, text := range []string{"the automobile is in the garage", "a car park", "a park"} {
+			_, err := s.Remember(fmt.Sprintf("n%d", i+1), text, nil)
+			ok(t, err)
+		}
+		ok(t, s.EmbedAll(t.Context(), nil))
+		fused := func(text string) *fusion.Fused {
+			h := search(t, s, crmem.Query{Text: text, Limit: 1, Semantic: &fusion.Request{}}).Hits[0]
+			if h.Name != "n2" {
+				t.Errorf("static %v: %q finds %s", static, text, h.Name)
+			}
+			return h.Fused
+		}
+		known, unknown := fused("park car"), fused("park car zebra quagga")
+		if static && (unknown.Words != 1 || unknown.Weight != fusion.StaticWeight) {
+			t.Errorf("static: %+v", unknown)
+		}
+		if !static && (unknown.Words >= known.Words || unknown.Weight != fusion.DefaultWeight || unknown.Words != unknown.Lexical/unknown.Scores[1] || unknown.Scores[0] != 0) {
+			t.Errorf("%+v; with unknown words %+v", known, unknown)
+		}
+	}
+}
+
 // TestSemanticReasons checks that a result by words only says why.
 func TestSemanticReasons(t *testing.T) {
 	s, _ := semanticStore(t, "the automobile is in the garage", "car car", "the ocean is calm")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,7 +88,7 @@ line per set.`,
 	fl.StringVar(&f.save, "save", "", "save the run to this `file`")
 	fl.StringVar(&f.compare, "compare", "", "compare with the saved run in this `file`")
 	fl.StringVar(&f.embedder, "embedder", "", "rank by meaning, too, with this `model`")
-	fl.Float64Var(&f.weight, "weight", fusion.DefaultWeight, "weight of meaning, from 0 to 1, with --embedder")
+	fl.Float64Var(&f.weight, "weight", 0, "weight of meaning, above 0, at most 1, with --embedder (default that of the model)")
 	fl.StringVar(&f.fusion, "fusion", "convex", "combine scores by `fusion` convex or reciprocal_rank, with --embedder")
 	completeWords(cmd, "fusion", "convex", "reciprocal_rank")
 	completeWords(cmd, "mode", "group", "filter", "pooled")
@@ -124,7 +125,7 @@ func (b *bench) meaning() error {
 	if err != nil {
 		return cli.Usagef("--fusion %v", err)
 	}
-	if !(b.f.weight > 0 && b.f.weight <= 1) {
+	if b.f.weight != 0 && !(b.f.weight > 0 && b.f.weight <= 1) {
 		return cli.Usagef("--weight %v: want a number above 0, up to 1", b.f.weight)
 	}
 	home := b.c.homeDir()
@@ -138,7 +139,7 @@ func (b *bench) meaning() error {
 			return noEmbedder()
 		}
 	}
-	b.options.Semantic = &fusion.Request{Fusion: method, Weight: b.f.weight}
+	b.options.Semantic = &fusion.Request{Fusion: method, Weight: cmp.Or(b.f.weight, conf.Weight)}
 	b.options.Embed, err = embedder.Open(b.c.fs, home, conf)
 	return err
 }

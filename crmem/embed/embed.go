@@ -24,6 +24,8 @@ type Model struct {
 	Embedder
 	Name string
 	Dim  int // components of a vector
+	// Static is set if a word has the same vector in each text.
+	Static bool
 	// QueryPrefix and PassagePrefix precede each text, as some models require.
 	QueryPrefix, PassagePrefix string
 }

@@ -31,13 +31,18 @@ func ParseMethod(name string) (Method, error) {
 	return "", fmt.Errorf("%q: want convex or reciprocal_rank", name)
 }
 
-// DefaultWeight is the weight of meaning in a convex fusion. DESIGN.md has measurements.
-const DefaultWeight = 0.07
+// DefaultWeight and StaticWeight are the weights of meaning in a convex fusion, of models
+// that read sentences and of static ones. DESIGN.md has measurements.
+const (
+	DefaultWeight = 0.2
+	StaticWeight  = 0.07
+)
 
 // Least is the least number of texts that meaning finds.
 const Least = 100
 
 const (
+	fullScore      = 1.5             // share of the IDFs of the query in a score by words of 1
 	rankConstant   = 60              // of ReciprocalRank
 	defaultTimeout = 3 * time.Second // to embed a query
 )
@@ -45,7 +50,7 @@ const (
 // Request is a request to rank by meaning, too.
 type Request struct {
 	Fusion  Method
-	Weight  float64       // of meaning in a convex fusion, above 0 and at most 1; 0: DefaultWeight
+	Weight  float64       // of meaning in a convex fusion, above 0 and at most 1; 0: the default of the model
 	Timeout time.Duration // of the request for the vector of the query; 0: 3 s
 	// Lead, if above 1, skips meaning for a query whose best match by words has at least
 	// this multiple of the score of the second.
@@ -131,8 +136,9 @@ type Fused struct {
 	Fusion Method  `json:"fusion"`
 	Weight float64 `json:"weight,omitempty"`
 	// Lexical is the score by words, with importance; 0: no match. Cosine is that of the
-	// vectors of the query and the text; nil: no vector. Both are followed by the least
-	// and the largest value among the texts that words or meaning found.
+	// vectors of the query and the text; nil: no vector. Both are followed by the values
+	// that count as 0 and as 1. For cosines, they are the least and the largest among the
+	// texts that words or meaning found.
 	Lexical float64    `json:"lexical"`
 	Scores  [2]float64 `json:"scores"`
 	Cosine  *float64   `json:"cosine,omitempty"`
@@ -161,8 +167,13 @@ type Candidate struct {
 }
 
 // Combine returns how the score of each candidate is combined. The candidates that words
-// found come first, the best first.
-func (r *Request) Combine(list []Candidate) []*Fused {
+// found come first, the best first. rarity is the sum of the IDFs of the query's words.
+//
+// For a model that reads sentences, a score by words counts as its share of the best score
+// or of one that matches all words of the query, whichever is larger: the best of weak
+// matches is weak. For a static model, which sees little more than words, the best score by
+// words is 1 and the least is 0.
+func (r *Request) Combine(m *embed.Model, rarity float64, list []Candidate) []*Fused {
 	var scores, cosines bounds
 	for _, c := range list {
 		if c.Lexical > 0 {
@@ -172,13 +183,17 @@ func (r *Request) Combine(list []Candidate) []*Fused {
 			cosines.add(*c.Cosine)
 		}
 	}
+	weight := StaticWeight
+	if !m.Static {
+		weight, scores.of = DefaultWeight, [2]float64{0, max(scores.of[1], fullScore*rarity)}
+	}
 	all := make([]*Fused, len(list))
 	for i, c := range list {
 		f := &Fused{Fusion: r.Fusion, Lexical: c.Lexical, Scores: scores.of, Cosine: c.Cosine, Cosines: cosines.of}
 		if f.Fusion == ReciprocalRank {
 			f.rank(i+1, c.Rank)
 		} else {
-			f.normalize(cmp.Or(r.Weight, DefaultWeight))
+			f.normalize(cmp.Or(r.Weight, weight))
 		}
 		all[i] = f
 	}

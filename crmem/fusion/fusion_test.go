@@ -17,19 +17,25 @@ func TestCombineNormalizesScores(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		request        Request
+		static         bool
+		rarity         float64
 		list           []Candidate
 		words, meaning []float64
 		weight         float64
 	}{
-		{"convex", Request{Weight: 0.25},
+		{"static", Request{Weight: 0.25}, true, 9,
 			[]Candidate{{Lexical: 0.75, Cosine: cosine(-0.5)}, {Lexical: 0.5}, {Lexical: 0.25, Cosine: cosine(-0.25)}, {Cosine: cosine(-0.1)}},
 			[]float64{1, 0.5, 0, 0}, []float64{0, 0.5, 0.625, 1}, 0.25},
-		{"one text", Request{}, []Candidate{{Lexical: 4, Cosine: cosine(0.3)}}, []float64{1}, []float64{1}, 0.07},
-		{"no text by words", Request{}, []Candidate{{Cosine: cosine(0.4)}, {Cosine: cosine(0.2)}}, []float64{0, 0}, []float64{1, 0}, 0.07},
-		{"ranks", Request{Fusion: ReciprocalRank}, []Candidate{{Lexical: 0.4, Rank: 2}, {Lexical: 0.3}, {Rank: 1}},
+		{"all words", Request{Weight: 0.25}, false, 0.5,
+			[]Candidate{{Lexical: 0.8, Cosine: cosine(-0.5)}, {Lexical: 0.4}, {Cosine: cosine(-0.25)}}, []float64{1, 0.5, 0}, []float64{0, 0.5, 1}, 0.25},
+		{"few words", Request{}, false, 2,
+			[]Candidate{{Lexical: 0.75, Cosine: cosine(0.5)}, {Lexical: 0.3}, {Cosine: cosine(0.25)}}, []float64{0.25, 0.1, 0}, []float64{1, 0.1, 0}, 0.2},
+		{"one text", Request{}, true, 1, []Candidate{{Lexical: 4, Cosine: cosine(0.3)}}, []float64{1}, []float64{1}, 0.07},
+		{"no text by words", Request{}, false, 1, []Candidate{{Cosine: cosine(0.4)}, {Cosine: cosine(0.2)}}, []float64{0, 0}, []float64{1, 0}, 0.2},
+		{"ranks", Request{Fusion: ReciprocalRank}, false, 1, []Candidate{{Lexical: 0.4, Rank: 2}, {Lexical: 0.3}, {Rank: 1}},
 			[]float64{1.0 / 61, 1.0 / 62, 0}, []float64{1.0 / 62, 0, 1.0 / 61}, 0},
 	} {
-		all := c.request.Combine(c.list)
+		all := c.request.Combine(&embed.Model{Static: c.static}, c.rarity, c.list)
 		if len(all) != len(c.list) {
 			t.Errorf("%s: %d texts", c.name, len(all))
 		}

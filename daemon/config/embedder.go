@@ -40,6 +40,9 @@ func embedder(c *Config, top *section) {
 	case len(s.t) == 0, len(s.l.broken) > broken:
 		return
 	case e.Static != "":
+		if !s.has("weight") {
+			e.Weight = fusion.StaticWeight
+		}
 		for _, key := range []string{"model", "base_url", "api_key", "api_key_file", "dimensions", "send_dimensions"} {
 			if s.has(key) {
 				s.add(key, "it is for an endpoint, and static selects a model in a file: remove one")

@@ -201,7 +201,7 @@ func (e *Embedder) rows() []row {
 		{"send_dimensions", &e.Send, false, nil, 0, "request so many, from models that offer several"},
 		{"query_prefix", &e.QueryPrefix, "", nil, 0, "text before each query, which some models require"},
 		{"passage_prefix", &e.PassagePrefix, "", nil, 0, "text before each entry"},
-		{"weight", &e.Weight, fusion.DefaultWeight, nil, 0, "share of meaning in a score, from 0 to 1"},
+		{"weight", &e.Weight, fusion.DefaultWeight, nil, 0, "share of meaning in a score, from 0 to 1; of a static model 0.07 by default"},
 		{"fusion", method, "convex", words{"convex", "reciprocal_rank"}, 0, "or reciprocal_rank: ranks count instead of scores"},
 	}
 }

@@ -2,7 +2,6 @@
 package embedder
 
 import (
-	"cmp"
 	"fmt"
 	"path/filepath"
 
@@ -36,6 +35,7 @@ func Open(fsys vfs.FS, home string, c *config.Embedder) (*embed.Model, error) {
 		return nil, fmt.Errorf("open the static model %s: %w", c.Static, err)
 	}
 	m.Name, m.Dim, m.Embedder = fmt.Sprintf("static:%s %s", c.Static, t.Sum()), t.Dim(), t
+	m.Static = true
 	return m, nil
 }
 
@@ -44,5 +44,5 @@ func Semantic(c *config.Embedder) *fusion.Request {
 	if c == nil || c.Weight == 0 && c.Fusion == fusion.Convex {
 		return nil
 	}
-	return &fusion.Request{Fusion: c.Fusion, Weight: cmp.Or(c.Weight, fusion.DefaultWeight)}
+	return &fusion.Request{Fusion: c.Fusion, Weight: c.Weight}
 }

@@ -84,7 +84,7 @@ func (x *Index) fuse(q *Query, r *ranking, m *fusion.Meaning) error {
 		}
 	}
 	fused := make(map[uint64]*fusion.Fused, len(hits))
-	for i, f := range q.Semantic.Combine(candidates) {
+	for i, f := range q.Semantic.Combine(t.model, x.docs.Rarity(q.Text), candidates) {
 		hits[i].Score, fused[hits[i].ID] = f.Score(), f
 	}
 	x.sort(hits)

@@ -24,14 +24,22 @@ func isNormal(name string) bool {
 	return true
 }
 
-// forms contains names that are not in normal form C, by that form.
+// normalForm returns the normal form C of a name.
+func normalForm(name string) string {
+	if isNormal(name) {
+		return name
+	}
+	return norm.NFC.String(name)
+}
+
+// forms contains names that differ from another form of theirs, by that form.
 type forms map[string][]string
 
-func (f *forms) add(name string) {
-	if isNormal(name) {
+// add adds a name of another form.
+func (f *forms) add(name, form string) {
+	if form == name {
 		return
 	}
-	form := norm.NFC.String(name)
 	if *f == nil {
 		*f = make(forms)
 	}
@@ -40,11 +48,10 @@ func (f *forms) add(name string) {
 	}
 }
 
-func (f forms) remove(name string) {
-	if isNormal(name) {
+func (f forms) remove(name, form string) {
+	if form == name {
 		return
 	}
-	form := norm.NFC.String(name)
 	f[form] = slices.DeleteFunc(f[form], func(other string) bool { return other == name })
 	if len(f[form]) == 0 {
 		delete(f, form)
@@ -60,7 +67,7 @@ func (t *table) equivalentNames(name string) (ids []uint64) {
 			ids = append(ids, r.ID())
 		}
 	}
-	return t.withFile(ids, form, false)
+	return t.withFile(ids, form, false, func(other string) bool { return SameName(other, form) })
 }
 
 // equivalentAliases returns the ids of the entries with an alias that is canonically
@@ -70,14 +77,14 @@ func (t *table) equivalentAliases(alias string) (ids []uint64) {
 	for _, other := range append([]string{form}, t.aliasForms[form]...) {
 		ids = append(ids, t.alias(other)...)
 	}
-	return t.withFile(ids, form, true)
+	return t.withFile(ids, form, true, func(other string) bool { return SameName(other, form) })
 }
 
-// withFile adds the entries of the index file with a name or an alias of a normal form,
-// and returns the ids ascending.
-func (t *table) withFile(ids []uint64, form string, alias bool) []uint64 {
+// withFile adds the entries of the index file with a name or an alias of a form that is
+// the same, and returns the ids ascending.
+func (t *table) withFile(ids []uint64, form string, alias bool, same func(string) bool) []uint64 {
 	if t.file != nil {
-		for _, r := range t.file.find(form, alias, func(other string) bool { return SameName(other, form) }) {
+		for _, r := range t.file.find(form, alias, same) {
 			if _, ok := t.at(r.ID()); !ok {
 				ids = append(ids, r.ID())
 			}

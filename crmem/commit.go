@@ -169,7 +169,7 @@ func (s *Store) stage(ops []Op) (g *group, effects []effect, first bool, err err
 	g = s.staging
 	for _, c := range st.set {
 		g.names[c.name] = c.rec
-		g.forms.add(c.name)
+		g.forms.add(c.name, normalForm(c.name))
 	}
 	for i := range st.effects {
 		e := &st.effects[i]

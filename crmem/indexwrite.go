@@ -10,8 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/text/unicode/norm"
-
 	"crabmem/bm25/analysis"
 	"crabmem/crmem/internal/blocks"
 	"crabmem/crmem/internal/format"
@@ -139,7 +137,8 @@ func (w *indexWriter) entries(to io.Writer) error {
 	return err
 }
 
-// names writes the hashes of the names and aliases, and of their normal forms.
+// names writes the hashes of the names and aliases, of their normal forms, and of their
+// keys for links.
 func (w *indexWriter) names(to io.Writer) error {
 	type name struct {
 		hash  uint64
@@ -148,8 +147,12 @@ func (w *indexWriter) names(to io.Writer) error {
 	list := make([]name, 0, len(w.recs))
 	add := func(text string, owner uint32) {
 		list = append(list, name{w.NameHash(text), owner})
-		if !isNormal(text) {
-			list = append(list, name{w.NameHash(norm.NFC.String(text)), owner})
+		form := normalForm(text)
+		if form != text {
+			list = append(list, name{w.NameHash(form), owner})
+		}
+		if key := linkKey(text); key != text && key != form {
+			list = append(list, name{w.NameHash(key), owner})
 		}
 	}
 	n := uint32(0)

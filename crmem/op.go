@@ -216,7 +216,7 @@ type named struct {
 // change sets the new record of a name; "" is a removal.
 func (g *stage) change(name string, r format.Record) {
 	g.set = append(g.set, named{name, r})
-	g.forms[0].add(name)
+	g.forms[0].add(name, normalForm(name))
 	switch {
 	case g.names != nil:
 		g.names[name] = r

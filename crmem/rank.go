@@ -111,7 +111,7 @@ func (s *Store) resolve(target string) uint64 {
 	if s.t.owners == nil && s.t.byName(target) == "" { // not built: only an index with names builds it
 		return 0
 	}
-	if r, _ := s.t.resolve(target); r != "" {
+	if r, _, _ := s.t.resolveLink(target); r != "" {
 		return r.ID()
 	}
 	return 0

@@ -51,15 +51,12 @@ func (s *Store) Get(name string) (e Entry, err error) {
 	return e, err
 }
 
-// IDOf returns the ID of the entry that Get returns, or 0 for an error. It counts no read.
-func (s *Store) IDOf(name string) uint64 {
-	e, _ := s.find(name)
-	return e.ID
-}
+func (s *Store) find(name string) (Entry, error) { return s.findBy(name, (*table).resolve) }
 
-func (s *Store) find(name string) (Entry, error) {
+// findBy returns the entry that resolve finds.
+func (s *Store) findBy(name string, resolve resolver) (Entry, error) {
 	for {
-		e, err := s.get(name)
+		e, err := s.get(name, resolve)
 		again, lerr := s.mended()
 		if !again || lerr != nil {
 			return e, cmp.Or(lerr, err)
@@ -67,23 +64,27 @@ func (s *Store) find(name string) (Entry, error) {
 	}
 }
 
-func (s *Store) get(name string) (Entry, error) {
+// A resolver returns the record of the entry that a name means, or the ids of several
+// entries that it may mean.
+type resolver func(t *table, name string) (r format.Record, owners []uint64)
+
+func (s *Store) get(name string, resolve resolver) (Entry, error) {
 	s.mu.RLock()
 	if s.t.owners != nil || s.t.byName(name) != "" {
 		defer s.mu.RUnlock()
-		return s.meaning(name)
+		return s.meaning(name, resolve)
 	}
 	s.mu.RUnlock()
 	// The first lookup of an alias builds the map of aliases.
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.meaning(name)
+	return s.meaning(name, resolve)
 }
 
 // meaning returns the entry that a name means. The caller holds mu, for writing if the
 // map of aliases is not built.
-func (s *Store) meaning(name string) (Entry, error) {
-	r, owners := s.t.resolve(name)
+func (s *Store) meaning(name string, resolve resolver) (Entry, error) {
+	r, owners := resolve(&s.t, name)
 	switch {
 	case r != "":
 		return entryOf(r), nil

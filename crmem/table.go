@@ -35,6 +35,8 @@ type table struct {
 
 	nameForms  forms // names of the records in recs
 	aliasForms forms // keys of owners
+	linkNames  forms // names of the records in recs, by linkKey; nil until owners is built
+	linkAlias  forms // keys of owners, by linkKey
 
 	loaded []loaded // files that records are pieces of
 
@@ -96,7 +98,7 @@ func (t *table) link(i int) bool {
 	}
 	t.slots[slot] = tag | uint64(i+1)
 	t.used++
-	t.nameForms.add(t.recs[i].enc.Name())
+	t.nameForms.add(t.recs[i].enc.Name(), normalForm(t.recs[i].enc.Name()))
 	return true
 }
 
@@ -286,7 +288,7 @@ func (t *table) remove(id uint64) {
 // unlink empties the slot of a name and moves back the entries that it
 // displaced.
 func (t *table) unlink(name string) {
-	t.nameForms.remove(name)
+	t.nameForms.remove(name, normalForm(name))
 	hole, _, _ := t.slot(name)
 	mask := len(t.slots) - 1
 	t.used--
@@ -337,12 +339,14 @@ func (t *table) indexAliases(r format.Record) {
 	if t.owners == nil {
 		return
 	}
+	t.linkNames.add(r.Name(), linkKey(r.Name()))
 	for _, a := range r.Aliases() {
 		ids := t.owners[a]
 		if ids == nil {
 			ids = new([]uint64)
 			t.owners[strings.Clone(a)] = ids
-			t.aliasForms.add(a)
+			t.aliasForms.add(a, normalForm(a))
+			t.linkAlias.add(a, linkKey(a))
 		}
 		if i, ok := slices.BinarySearch(*ids, r.ID()); !ok { // an entry may list an alias twice
 			*ids = slices.Insert(*ids, i, r.ID())
@@ -354,6 +358,7 @@ func (t *table) unindexAliases(r format.Record) {
 	if t.owners == nil {
 		return
 	}
+	t.linkNames.remove(r.Name(), linkKey(r.Name()))
 	for _, a := range r.Aliases() {
 		ids := t.owners[a]
 		if ids == nil {
@@ -364,7 +369,8 @@ func (t *table) unindexAliases(r format.Record) {
 		}
 		if len(*ids) == 0 {
 			delete(t.owners, a)
-			t.aliasForms.remove(a)
+			t.aliasForms.remove(a, normalForm(a))
+			t.linkAlias.remove(a, linkKey(a))
 		}
 	}
 }

@@ -121,8 +121,8 @@ func TestCountReads(t *testing.T) {
 	if _, err := s.Get("none"); err == nil {
 		t.Error("no error for a missing entry")
 	}
-	if s.IDOf("b") != 2 || s.IDOf("none") != 0 { // counts no read
-		t.Errorf("IDs %d and %d", s.IDOf("b"), s.IDOf("none"))
+	if to, err := s.Link("b"); err != nil || to.Entry.ID != 2 { // counts no read
+		t.Errorf("entry %d, %v", to.Entry.ID, err)
 	}
 	const want = "3@200 1@200 1@200 0@0"
 	if got := usages(s, 4); got != want {

@@ -17,12 +17,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// linksAnswer is the output of links --json.
-type linksAnswer struct {
-	Name  string       `json:"name,omitempty" jsonschema:"of the entry; absent for the links of all entries"`
-	Links []links.Link `json:"links"`
-}
-
 func linksCommand(c *app) *cobra.Command {
 	broken := false
 	cmd := &cobra.Command{
@@ -34,9 +28,13 @@ each link, links prints the relation, the line, and the other entry. Without
 NAME, it lists the links of all entries.
 
 [[name]] in a text, or in its metadata, is a link to the entry of that name, or
-else to the only entry with that alias. If no entry has the name or the alias,
-the link is broken. If several entries have the alias, the link is ambiguous: it
-leads to no entry. Code contains no links.
+else to the only entry with that alias. As in Obsidian, a link may name a
+heading (deploy#Steps) or a block (deploy#^a1), show another text (deploy|how),
+end in .md, begin with folders, and use other case; ![[name]] is a link, too.
+Links to pictures and other files, and links in code, do not count.
+
+If no entry has the name or the alias, the link is broken. If several entries
+fit equally well, the link is ambiguous: it leads to no entry.
 
 --broken lists only broken and ambiguous links. The exit code is 0 in any case;
 crabmem lint exits with 1 for them.`,
@@ -47,30 +45,13 @@ crabmem lint exits with 1 for them.`,
 		ValidArgsFunction: c.completeNames(1),
 	}
 	cmd.Flags().BoolVar(&broken, "broken", false, "list only links that lead to no entry")
-	return resultCommand(c, cmd, func(_ context.Context, args []string) (linksAnswer, error) {
-		return resultOf(c.read, func(s *crmem.Store) (linksAnswer, error) {
-			a := linksAnswer{Links: []links.Link{}}
-			if len(args) == 0 {
-				a.Links = slices.AppendSeq(a.Links, links.All(s))
-			} else {
-				e, err := op.FindEntry(s, args[0])
-				if err != nil {
-					return a, err
-				}
-				a.Name = e.Name
-				a.Links = append(a.Links, links.Of(s, e)...)
-				for _, l := range links.To(s, e.ID) {
-					if l.FromID != e.ID { // listed above
-						a.Links = append(a.Links, l)
-					}
-				}
-			}
-			if broken {
-				a.Links = slices.DeleteFunc(a.Links, func(l links.Link) bool { return l.Leads() })
-			}
-			return a, nil
-		})
-	}, func(a linksAnswer) {
+	return resultCommand(c, cmd, func(ctx context.Context, args []string) (op.EntryLinks, error) {
+		in := op.LinkFilter{Broken: broken}
+		if len(args) > 0 {
+			in.Name = args[0]
+		}
+		return resultOf(c.read, func(s *crmem.Store) (op.EntryLinks, error) { return op.ReadLinks.Do(ctx, op.Store{Store: s}, in) })
+	}, func(a op.EntryLinks) {
 		rows := [][]string{{"FROM", "LINE", "RELATION", "TO"}}
 		for _, l := range a.Links {
 			rows = append(rows, []string{display.Label(l.From), strconv.Itoa(l.Line), l.Relation, linkTarget(&l)})
@@ -92,7 +73,7 @@ func linkTarget(l *links.Link) string {
 	case links.Broken:
 		return target + " (broken)"
 	case links.Ambiguous:
-		return target + " (ambiguous: alias of " + display.Printable(strings.Join(l.Owners, ", ")) + ")"
+		return target + " (ambiguous: " + display.Printable(strings.Join(l.Owners, ", ")) + ")"
 	}
 	return target
 }

@@ -18,7 +18,7 @@ const (
 	ByName    State = "name"      // the target is the name of an entry
 	ByAlias   State = "alias"     // the target is an alias of one entry
 	Broken    State = "broken"    // no entry has the name or the alias
-	Ambiguous State = "ambiguous" // several entries have the alias, so the link leads to none
+	Ambiguous State = "ambiguous" // several entries have the alias or a similar name, so the link leads to none
 )
 
 // A Link is a link of an entry.
@@ -38,18 +38,22 @@ type Link struct {
 func (l *Link) Leads() bool { return l.State == ByName || l.State == ByAlias }
 
 // Of returns the links of an entry in their order. A link finds its entry as
-// [crmem.Store.Get] does.
+// [crmem.Store.Link] does. Links to other files, and to places in the entry, are omitted.
 func Of(s *crmem.Store, e crmem.Entry) (list []Link) {
 	for _, p := range metadata.Places(e.Content) {
 		l := Link{From: e.Name, FromID: e.ID, Line: p.Line, Relation: p.Relation, Target: p.Target, State: Broken}
-		to, err := s.Get(p.Target)
-		if err == nil {
-			l.To, l.ToID, l.State = to.Name, to.ID, ByAlias
-			if to.Name == p.Target {
-				l.State = ByName
-			}
-		} else if many, ok := errors.AsType[*crmem.AmbiguousError](err); ok {
+		to, err := s.Link(p.Target)
+		many, ok := errors.AsType[*crmem.AmbiguousError](err)
+		switch {
+		case ok:
 			l.State, l.Owners = Ambiguous, many.Owners
+		case err != nil && !metadata.IsEntry(p.Target):
+			continue
+		case err == nil:
+			l.To, l.ToID, l.State = to.Entry.Name, to.Entry.ID, ByName
+			if to.Alias {
+				l.State = ByAlias
+			}
 		}
 		list = append(list, l)
 	}

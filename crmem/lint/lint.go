@@ -112,7 +112,7 @@ func (c *linter) links(e crmem.Entry, settled map[pair]bool) {
 		case l.State == links.Broken:
 			c.add(BrokenLink, e, l.Line, edit(e)+" and change the link, or run crabmem remember "+arg(l.Target)+" TEXT", fmt.Sprintf("the link %s [[%s]] leads to no entry", l.Relation, l.Target))
 		case l.State == links.Ambiguous:
-			c.add(AmbiguousLink, e, l.Line, edit(e)+" and link to a name", fmt.Sprintf("the link %s [[%s]] leads to no entry: several have this alias", l.Relation, l.Target), l.Owners...)
+			c.add(AmbiguousLink, e, l.Line, edit(e)+" and link to a name", fmt.Sprintf("the link %s [[%s]] leads to no entry: several entries fit", l.Relation, l.Target), l.Owners...)
 		case l.Relation == metadata.Contradicts && l.ToID != e.ID && !settled[pairOf(e.ID, l.ToID)]:
 			settled[pairOf(e.ID, l.ToID)] = true
 			c.add(Contradiction, e, l.Line, "run crabmem forget for the wrong entry, or "+edit(e)+" and add supersedes: \"[["+l.To+"]]\"", "contradicts another entry", l.To)

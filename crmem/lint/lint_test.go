@@ -61,7 +61,7 @@ func TestPlanted(t *testing.T) {
 		{"broken-relation", "---\ntype: fact\ncaused_by: \"[[no such entry]]\"\n---\nthe canary died",
 			`broken_link broken-relation:3 the link caused_by [[no such entry]] leads to no entry [] | run crabmem edit broken-relation and change the link, or run crabmem remember 'no such entry' TEXT`},
 		{"ambiguous", "as [[shared alias]] states",
-			`ambiguous_link ambiguous:1 the link related [[shared alias]] leads to no entry: several have this alias [owner-1 owner-2] | run crabmem edit ambiguous and link to a name`},
+			`ambiguous_link ambiguous:1 the link related [[shared alias]] leads to no entry: several entries fit [owner-1 owner-2] | run crabmem edit ambiguous and link to a name`},
 		{"rollback-copy", strings.Replace(quay.Content, ",", ";", 1) + "\nCopied.",
 			`near_duplicate rollback-copy:0 98% of the word pairs are those of another entry [rollback-quay] | compare crabmem show rollback-quay and crabmem show rollback-copy, then run crabmem forget rollback-copy if one is enough`},
 		{"contradicts", "---\ncontradicts: \"[[rollback-quay]]\"\n---\nquay cannot be rolled back",

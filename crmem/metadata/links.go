@@ -2,6 +2,7 @@ package metadata
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 )
@@ -124,14 +125,27 @@ func linksIn(line string) func(func(span) bool) {
 	}
 }
 
-// Target returns the target of a link: the name or the alias in the text between its
-// brackets. It is empty if the text is no link.
+// Target returns the target of a link: the text between its brackets without the text
+// that it shows, which follows | or, in a table, \|. It is empty if the text is no link.
 func Target(link string) string {
-	target, _, _ := strings.Cut(link, "|")
+	target, _, shows := strings.Cut(link, "|")
+	if shows {
+		target = strings.TrimSuffix(target, `\`)
+	}
 	if strings.ContainsAny(target, "\r\n") {
 		return ""
 	}
 	return strings.TrimSpace(target)
+}
+
+// files are the endings of the files that Obsidian shows and that are no pages.
+var files = strings.Fields(".base .canvas .avif .bmp .gif .jpeg .jpg .png .svg .webp .flac .m4a .mp3 .ogg .wav .webm .3gp .mkv .mov .mp4 .ogv .pdf")
+
+// IsEntry reports whether a target may lead to an entry. Others lead to a place in the
+// same text, as #Steps does, or to a picture or another file.
+func IsEntry(target string) bool {
+	name, _, _ := strings.Cut(target, "#")
+	return name != "" && !slices.Contains(files, strings.ToLower(path.Ext(name)))
 }
 
 // targets yields the targets of the links of a line.

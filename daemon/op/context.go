@@ -144,8 +144,8 @@ func superseded(s *crmem.Store) map[uint64]bool {
 		}
 		m, _, _ := metadata.Parse(e.Content)
 		for _, name := range m.Targets(metadata.Supersedes) {
-			if id := s.IDOf(name); m.Adopted() && id != e.ID {
-				ids[id] = true
+			if to, err := s.Link(name); err == nil && m.Adopted() && to.Entry.ID != e.ID {
+				ids[to.Entry.ID] = true
 			}
 		}
 	}

@@ -15,20 +15,31 @@ import (
 )
 
 // EntryName names an entry, by its exact name or by an alias that one entry has; or ID
-// does.
+// does, or the target of a link to it.
 type EntryName struct {
 	Name string `json:"name,omitempty" op:"owner"`
 	ID   uint64 `json:"id,omitempty"`
+	Link string `json:"link,omitempty" op:"owner"`
+}
+
+// named returns the entry of a name.
+func (s Store) named(n EntryName) (crmem.Entry, error) {
+	if n.ID != 0 {
+		return s.entry(n.ID)
+	}
+	if n.Link != "" {
+		if to, err := s.Link(n.Link); err == nil {
+			return to.Entry, nil
+		}
+		n.Name = n.Link
+	}
+	return FindEntry(s.Store, n.Name)
 }
 
 var GetEntry = Add(errtable.Store, Op[Store, EntryName, Entry]{
 	Name: "entries.get", Does: "Read an entry.", Effect: Reads, Need: NeedRead, Path: "GET /v1/memories/{id}",
 	Run: func(_ context.Context, s Store, in *EntryName) (Entry, error) {
-		if in.ID != 0 {
-			e, err := s.entry(in.ID)
-			return *s.shown(&e, true), err
-		}
-		e, err := FindEntry(s.Store, in.Name)
+		e, err := s.named(*in)
 		return *s.shown(&e, true), err
 	},
 })

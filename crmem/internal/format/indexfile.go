@@ -13,7 +13,7 @@ const (
 	IndexFooterSize = 512
 
 	indexFileMagic   = "CRMEMIDX"
-	indexFileVersion = 6
+	indexFileVersion = 7
 
 	// IndexEntrySize is the size of an entry of section IndexEntries, and
 	// IndexNameSize of section IndexNames.
@@ -24,7 +24,7 @@ const (
 // The sections of an index file.
 const (
 	IndexEntries       = iota // places of the records in the snapshot, ascending by ID
-	IndexNames                // hashes of names, of aliases, and of their normal forms, ascending
+	IndexNames                // hashes of names, of aliases, and of their other forms, ascending
 	IndexRelations            // IDs of entries with relations
 	IndexConversations        // the messages of conversations
 	IndexSearch               // the search index

@@ -148,7 +148,7 @@ func (htmlAsText) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 func linked(text string) string {
 	text = metadata.ReplaceLinks(text, func(link, _ string) string {
 		target := metadata.Target(link)
-		if target == "" {
+		if !metadata.IsEntry(target) {
 			return link
 		}
 		shown := target

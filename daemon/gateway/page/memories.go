@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
+	"crabmem/crmem/links"
 	"crabmem/crmem/metadata"
 	"crabmem/crmem/recall"
 	"crabmem/daemon/display"
@@ -88,7 +90,7 @@ func kindsOf(text string) ([]crmem.Kind, error) {
 
 // named shows the entry that a link leads to.
 func (v *visit) named(name string) error {
-	e, err := op.ReadEntry(v.r.Context(), v.store(), op.EntryName{Name: name})
+	e, err := op.ReadEntry(v.r.Context(), v.store(), op.EntryName{Link: name})
 	if err != nil {
 		return err
 	}
@@ -184,8 +186,8 @@ type entryView struct {
 	*crmem.Entry
 	Fields   []metadata.Field
 	Body     rendered
-	Editable string // why the entry cannot be edited here; empty: it can
-	Linked   []linkedEntry
+	Editable string       // why the entry cannot be edited here; empty: it can
+	Linked   []links.Link // to the entry, each entry once
 }
 
 // entry returns the entry with the ID in the path.
@@ -221,8 +223,14 @@ func (v *visit) memory() error {
 		out.Fields, text = m.Fields(), e.Content[body:]
 	}
 	out.Body = v.p.render(v.r.Context(), text)
-	if out.Linked, err = v.linkedFrom(e); err != nil {
+	all, err := op.ReadLinks.Do(v.r.Context(), v.store(), op.LinkFilter{EntryName: op.EntryName{ID: e.ID}})
+	if err != nil {
 		return err
 	}
+	out.Linked = slices.DeleteFunc(all.Links, func(l links.Link) bool { return l.FromID == e.ID })
+	slices.SortFunc(out.Linked, func(a, b links.Link) int {
+		return cmp.Or(strings.Compare(a.From, b.From), cmp.Compare(a.FromID, b.FromID))
+	})
+	out.Linked = slices.CompactFunc(out.Linked, func(a, b links.Link) bool { return a.FromID == b.FromID })
 	return v.show("memory.html", http.StatusOK, view{Title: display.Label(e.Name), Nav: "memories", Data: out})
 }

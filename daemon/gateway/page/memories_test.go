@@ -165,11 +165,12 @@ func TestMemory(t *testing.T) {
 		t.Errorf("code: %s", p.text)
 	}
 	r.remember("rollout", "After [[ship]] comes [[deploy plan]].")
+	r.remember("headings", "[[Notes/Deploy.md#Steps|steps]], [[#Here]], [[ship#x]], and ![[pic.png]]")
 	r.remember("deploy plan", "We deploy, see `[[deploy]]`. How to deploy is elsewhere.")
 	r.remember("a \"quoted\" name", "---\nsupersedes: \"[[deploy]]\"\n---\nx")
 	p.open(path)
 	_, linked, _ := strings.Cut(p.text, "Linked from")
-	if !strings.Contains(linked, ">rollout<") || !strings.Contains(linked, "quoted") || strings.Contains(linked, ">deploy plan<") || strings.Contains(linked, ">canary<") {
+	if !strings.Contains(linked, ">rollout<") || !strings.Contains(linked, "quoted") || strings.Count(linked, ">headings<") != 1 || strings.Contains(linked, ">deploy plan<") || strings.Contains(linked, ">canary<") {
 		t.Errorf("linked from: %s", linked)
 	}
 	for _, name := range []string{"!!!", `"`, "-x", "kind:note", strings.Repeat("long name ", 102)} { // names that are no words, or clauses
@@ -180,6 +181,10 @@ func TestMemory(t *testing.T) {
 	}
 	p.open(path)
 	if p.follow("rollout"); p.heading() != "rollout" || !strings.Contains(p.text, "Linked from") {
+		t.Errorf("the link led to %s", p.at)
+	}
+	p.open(r.remember("by heading", "[[Notes/Deploy.md#Steps|steps]], [[#Here]]"))
+	if p.follow("steps"); p.at != path {
 		t.Errorf("the link led to %s", p.at)
 	}
 	p.open(path)

@@ -243,6 +243,12 @@ var hostileLoads = []struct {
 		s.link("/etc", "notes/d")
 		s.file("README.md", "r")
 	}, want: []string{"a|x"}, warn: "notes/b.txt: ignored: not a page"},
+	{name: "pages at the top", make: func(s scene) {
+		s.file("notes/a.md", "x")
+		s.file("b.md", "y")
+		s.file("SUMMARY.md", "s")
+		s.file(".c.tmp", "z")
+	}, want: []string{"a|x"}, warn: `"b.md": ignored: pages are in notes/ and archives/`},
 	{name: "unfinished dump", make: func(s scene) {
 		s.dumped(Entry{ID: 1, Name: "a", Content: "x"})
 		for _, r := range s.records() {

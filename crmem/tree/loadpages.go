@@ -39,6 +39,9 @@ func (t *loadedTree) readPages(r *pageReader, maxBytes int64, progress func(done
 			return err
 		}
 	}
+	if err := t.warnOutside(root); err != nil {
+		return err
+	}
 	var paths []string
 	for _, list := range known {
 		for _, p := range list {
@@ -91,6 +94,22 @@ func (t *loadedTree) readPages(r *pageReader, maxBytes int64, progress func(done
 	}
 	t.spellNames(sn, known)
 	return t.checkNames()
+}
+
+// warnOutside warns of Markdown files next to notes/ and archives/, which load ignores.
+func (t *loadedTree) warnOutside(root vfs.Tree) error {
+	list, err := root.ReadDir(".")
+	var names []string
+	for _, d := range list {
+		f := treeFile{path: d.Name(), mode: d.Type()}
+		if f.mode.IsRegular() && f.isPage() && !f.hidden() && f.path != summaryFile && !strings.EqualFold(f.path, "README.md") {
+			names = append(names, quoted(f.path))
+		}
+	}
+	if len(names) > 0 {
+		t.warnings = append(t.warnings, someOf(names)+": ignored: pages are in notes/ and archives/: move the files there")
+	}
+	return err
 }
 
 // checkNames returns an error if two pages have one name. It adds the warnings of the

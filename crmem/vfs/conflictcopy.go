@@ -22,6 +22,9 @@ var copyName = sync.OnceValue(func() *regexp.Regexp {
 // OriginalStem returns the stem of the file whose conflict copy a sync program gave a
 // stem, or "" if the stem has no form of a conflict copy.
 func OriginalStem(stem string) string {
+	if !strings.ContainsAny(stem, "([") && !strings.Contains(strings.ToLower(stem), "conflict") {
+		return "" // soon: most names of a long list
+	}
 	m := copyName().FindStringSubmatch(stem)
 	if m == nil {
 		return ""

@@ -10,6 +10,8 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"strconv"
+	"strings"
 )
 
 // The change index of a segment (FORMAT.md, "Change index").
@@ -31,8 +33,8 @@ func IndexName(n uint64) string { return fmt.Sprintf("%08d%s", n, indexSuffix) }
 // ParseIndexName returns the number of the segment of a change index. It returns
 // false for any other name.
 func ParseIndexName(name string) (n uint64, ok bool) {
-	_, err := fmt.Sscanf(name, "%d"+indexSuffix, &n)
-	return n, err == nil && n < 1<<63 && name == IndexName(n)
+	n, err := strconv.ParseUint(strings.TrimSuffix(name, indexSuffix), 10, 63)
+	return n, err == nil && name == IndexName(n)
 }
 
 // IndexHeader is the header of a change index. It identifies the segment.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -22,8 +23,8 @@ const (
 // returns false for any other name.
 func ParseSegmentName(name string) (n uint64, ok bool) {
 	name = strings.TrimSuffix(name, CompressedSuffix)
-	_, err := fmt.Sscanf(name, "%d"+segmentSuffix, &n)
-	return n, err == nil && n < 1<<63 && name == SegmentName(n)
+	n, err := strconv.ParseUint(strings.TrimSuffix(name, segmentSuffix), 10, 63)
+	return n, err == nil && name == SegmentName(n)
 }
 
 // ParseBaseName returns the digest in the name of a base. It returns false for any

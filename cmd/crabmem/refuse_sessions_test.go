@@ -28,7 +28,7 @@ var sessionRefusals = []refusal{
 		ts.Check(os.RemoveAll(filepath.Join(home, "sessions")))
 		return nil, nil
 	}},
-	{name: "file", code: cli.ExitCorrupt, prepare: func(ts *testscript.TestScript, home string) (before, after []string) {
+	{name: "file", code: cli.ExitCorrupt, another: true, prepare: func(ts *testscript.TestScript, home string) (before, after []string) {
 		ts.Check(os.RemoveAll(filepath.Join(home, "sessions")))
 		ts.Check(os.WriteFile(filepath.Join(home, "sessions"), []byte("one\n"), 0o600))
 		return nil, nil
@@ -81,7 +81,7 @@ func refusesSessions(ts *testscript.TestScript, args []string, writes, finds boo
 		if skip[r.name] || r.writes && !writes || r.finds && !finds || elsewhere(r) {
 			continue
 		}
-		for _, flag := range []string{"", "--json"} {
+		for _, flag := range r.flags(ts) {
 			home, err := os.MkdirTemp(ts.MkAbs("."), "refuse-"+r.name+flag+"-")
 			ts.Check(err)
 			ts.Check(os.CopyFS(filepath.Join(home, "sessions"), os.DirFS(filepath.Join(origin, "sessions"))))

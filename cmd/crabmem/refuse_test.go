@@ -23,6 +23,9 @@ type refusal struct {
 	// writes: only commands that write fail in it; finds: only those that want
 	// a store to be there.
 	writes, finds bool
+	// another: the store or home is clearly another one than the daemon's, so it is
+	// also tried with a daemon.
+	another bool
 	// prepare changes a copy of the script's store and returns the words before
 	// and after the command.
 	prepare func(ts *testscript.TestScript, db string) (before, after []string)
@@ -49,7 +52,7 @@ var refusals = []refusal{
 		ts.Check(exec.Command("mkfifo", db).Run())
 		return nil, nil
 	}},
-	{name: "garbage", code: cli.ExitCorrupt, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
+	{name: "garbage", code: cli.ExitCorrupt, another: true, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
 		ts.Check(os.WriteFile(db, []byte("dear diary, this is no store at all"), 0o600))
 		return nil, nil
 	}},
@@ -73,9 +76,7 @@ var refusals = []refusal{
 		return nil, []string{"--lock-wait", "200ms"}
 	}},
 	{name: "sync-fails", code: cli.ExitUnknown, writes: true, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
-		// The copy of a store that a daemon has open looks like that after a
-		// crash: recovery would fail first.
-		if _, err := exec.LookPath("strace"); err != nil || ts.Getenv("CRABMEM_WITH_DAEMON") != "" {
+		if _, err := exec.LookPath("strace"); err != nil {
 			return []string{"skip"}, nil
 		}
 		return []string{"strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace=fsync,fdatasync", "-e", "inject=fsync,fdatasync:error=EIO"}, nil
@@ -91,6 +92,19 @@ func unprivileged() []string {
 		return nil
 	}
 	return []string{"setpriv", "--bounding-set=-dac_override,-dac_read_search"}
+}
+
+// flags returns the flags with which the command is tried in the situation. The copies
+// of stores and homes are not the daemon's, so with a daemon the command does the same
+// in all of them.
+func (r *refusal) flags(ts *testscript.TestScript) []string {
+	switch {
+	case ts.Getenv("CRABMEM_WITH_DAEMON") == "":
+		return []string{"", "--json"}
+	case r.another:
+		return []string{""}
+	}
+	return nil
 }
 
 // scriptRefuses runs a command in every situation, with and without --json: the
@@ -125,7 +139,7 @@ func scriptRefuses(ts *testscript.TestScript, neg bool, args []string) {
 		if skip[r.name] || r.writes && !writes || r.finds && !finds || elsewhere(r) {
 			continue
 		}
-		for _, flag := range []string{"", "--json"} {
+		for _, flag := range r.flags(ts) {
 			db := copyStore(ts, origin, r.name+flag)
 			ts.Setenv("CRABMEM_DB", db)
 			before, after := r.prepare(ts, db)

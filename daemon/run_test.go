@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -349,20 +348,26 @@ func TestDelegateIsBounded(t *testing.T) {
 	const maxTasks, concurrent, width = 64, 30, 8
 	m := modeltest.New(t)
 	var s *served
-	var most, refused atomic.Int64
-	count := func() int64 {
-		n := int64(len(s.loaded.List()))
-		for old := most.Load(); old < n && !most.CompareAndSwap(old, n); old = most.Load() {
-		}
-		return most.Load()
-	}
+	var mu sync.Mutex // guards what follows
+	var most, refused int
+	var stuck bool
+	changed := sync.NewCond(&mu)
+	defer time.AfterFunc(gate.Hang, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		stuck = true
+		changed.Broadcast()
+	}).Stop()
 	m.Func(func(r modeltest.Request) modeltest.Reply {
-		count()
+		mu.Lock()
+		defer mu.Unlock()
+		defer changed.Broadcast()
+		most = max(most, len(s.loaded.List()))
 		last := r.Messages[len(r.Messages)-1]
 		if last.Role == "tool" {
 			for _, m := range r.Messages {
 				if strings.Contains(m.Content, "tasks are active") {
-					refused.Add(1)
+					refused++
 				}
 			}
 			return modeltest.Say("enough")
@@ -372,11 +377,11 @@ func TestDelegateIsBounded(t *testing.T) {
 		next, done := "first", func() bool { return true }
 		switch {
 		case strings.Contains(last.Content, "first"):
-			next, done = "second", func() bool { return count() >= 1+width }
+			next, done = "second", func() bool { return most >= 1+width }
 		case strings.Contains(last.Content, "second"):
-			done = func() bool { return count() >= concurrent && refused.Load() > 0 }
+			done = func() bool { return most >= concurrent && refused > 0 }
 		}
-		for began := time.Now(); !done() && time.Since(began) < gate.Hang; time.Sleep(time.Millisecond) {
+		for changed.Broadcast(); !done() && !stuck; changed.Wait() {
 		}
 		tasks := strings.TrimSuffix(strings.Repeat(`{"agent":"crab","message":"`+next+`"},`, width), ",")
 		return modeltest.Call("delegate", `{"tasks":[`+tasks+`]}`)
@@ -385,11 +390,11 @@ func TestDelegateIsBounded(t *testing.T) {
 	if r := s.one(send(&pb.SendMsg{Content: "go"})).GetResponse(); r.GetContent() != "enough" {
 		t.Fatalf("answered %v", r)
 	}
-	if n := most.Load(); n > maxTasks+1 || n < concurrent || refused.Load() == 0 {
-		t.Errorf("%d sessions at one time, %d calls refused", n, refused.Load())
+	if most > maxTasks+1 || most < concurrent || refused == 0 {
+		t.Errorf("%d sessions at one time, %d calls refused", most, refused)
 	}
 	// The limit permits new tasks after the others end.
-	refused.Store(0)
+	refused = 0
 	if r := s.one(send(&pb.SendMsg{Content: "go", NewChat: true})).GetResponse(); r.GetContent() != "enough" {
 		t.Errorf("answered %v", r)
 	}

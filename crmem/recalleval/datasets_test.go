@@ -147,6 +147,9 @@ func run(t *testing.T, s *recalleval.Set, a analysis.Analyzer) *recalleval.Resul
 // TestShuffled checks that the order of documents and their ids affect only the
 // order of equal scores.
 func TestShuffled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short: searches every test set")
+	}
 	const seed = 7
 	rng := rand.New(rand.NewPCG(seed, seed))
 	for _, dir := range datasets(t) {

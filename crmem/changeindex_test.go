@@ -153,7 +153,6 @@ func TestForgedOperation(t *testing.T) {
 // TestHistoryReadsFail fails each call that reads the history in turn, and all calls from
 // each on. The read returns an error, or the same result.
 func TestHistoryReadsFail(t *testing.T) {
-	race.Skip(t)
 	p := indexedPast(t, true)
 	read := map[string]func() string{
 		"changes of b": func() string { return p.changesOf("b") },

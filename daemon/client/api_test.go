@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"crabmem/fuzz/race"
 )
 
 // wirePackage defines the messages of the protocol.
@@ -22,6 +24,7 @@ const wirePackage = "crabmem/daemon/wire/pb"
 // TestNoMessagesInAPI walks the exported API: no signature and no exported field
 // contains a message of the protocol.
 func TestNoMessagesInAPI(t *testing.T) {
+	race.Skip(t)
 	pkg := checkPackage(t)
 	w := &apiWalk{pkg: pkg, seen: make(map[types.Type]bool)}
 	names := 0

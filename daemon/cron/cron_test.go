@@ -11,6 +11,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/cron"
+	"crabmem/fuzz/race"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -276,6 +277,7 @@ func TestInvalid(t *testing.T) {
 }
 
 func TestBounds(t *testing.T) {
+	race.Skip(t)
 	var b strings.Builder
 	for i := range 1001 {
 		fmt.Fprintf(&b, "[[cron]]\nid = %d\nschedule = '@daily'\nskill = 's'\nsession = 1\n", 2000-i)

@@ -9,6 +9,7 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/daemon/cron"
+	"crabmem/fuzz/race"
 )
 
 func place(t *testing.T, name string) *time.Location {
@@ -79,6 +80,7 @@ func TestNext(t *testing.T) {
 
 // TestNextIsTheFirst compares with a clock that is looked at every minute.
 func TestNextIsTheFirst(t *testing.T) {
+	race.Skip(t)
 	for _, c := range []struct {
 		zone       string
 		month, day int

@@ -15,6 +15,7 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/crmem/vfs"
+	"crabmem/fuzz/race"
 	"crabmem/fuzz/seed"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/search"
@@ -383,6 +384,7 @@ func TestAppendIsNotReadBack(t *testing.T) {
 // TestLongMessageReleasesBuffers checks that after a very long message an index
 // keeps its terms, but not the buffers for reading it.
 func TestLongMessageReleasesBuffers(t *testing.T) {
+	race.Skip(t)
 	d, err := sessionlog.OpenDir(t.TempDir(), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"crabmem/crmem/internal/format"
+	"crabmem/crmem/metadata"
 )
 
 // Actor describes who made a change.
@@ -202,29 +203,53 @@ func changeOf(before, after format.Record) (c Change) {
 }
 
 // Undo restores the entry of change seq to its state before the change, with its ID
-// and its time. It returns the change that it made. first is as for
-// [Store.Overwrite].
+// and its time. It returns the change that it made. If the change belongs to a rename that
+// also changed links, it undoes all of them or none, and returns the change of the name.
+// first is as for [Store.Overwrite].
 //
 // Errors: [ErrNotFound] if the history has no such change; [ErrStale] if the entry
 // changed since; [ErrExists] if another entry has its name; those of
 // [Store.Apply].
 func (s *Store) Undo(seq uint64, first ...Op) (Change, error) {
-	found := Change{}
+	var found, group []Change // group: a change, and those of its rename
 	for c, err := range s.Changes() {
-		if err == nil && c.Seq == seq {
-			found = c // a later epoch may use the number again
+		if err != nil || !c.relinksFor(group) {
+			group = nil
+		}
+		if err != nil {
+			continue
+		}
+		group = append(group, c)
+		if c.Seq == seq || len(group) > 1 && len(found) > 0 && found[0].Seq == group[0].Seq {
+			found = group // a later epoch may use the number again
 		}
 	}
-	if found.Seq == 0 || seq == 0 {
+	if len(found) == 0 || seq == 0 {
 		return Change{}, fmt.Errorf("%w: the history has no change %d", ErrNotFound, seq)
 	}
-	if !found.BeforeRedacted.IsZero() {
-		return Change{}, fmt.Errorf("%w: the text before change %d was redacted", ErrNotFound, seq)
+	ops := slices.Clip(first)
+	for _, c := range found {
+		if !c.BeforeRedacted.IsZero() {
+			return Change{}, fmt.Errorf("%w: the text before change %d was redacted", ErrNotFound, c.Seq)
+		}
+		ops = append(ops, revert{c.After, c.Before})
 	}
-	if err := s.Apply(append(slices.Clip(first), revert{found.After, found.Before})...); err != nil {
+	if err := s.Apply(ops...); err != nil {
 		return Change{}, err
 	}
-	return changeOf(recordIf(found.After), recordIf(found.Before)), nil
+	return changeOf(recordIf(found[0].After), recordIf(found[0].Before)), nil
+}
+
+// relinksFor reports whether a change belongs to the rename that begins a group: it is the
+// next one, of the same actor and time, and changes only the text between the brackets of
+// links.
+func (c *Change) relinksFor(group []Change) bool {
+	if len(group) == 0 || group[0].Type != ChangeRename || c.Type != ChangeUpdate || c.Seq != group[len(group)-1].Seq+1 ||
+		c.By != group[0].By || !c.Time.Equal(group[0].Time) || !slices.Equal(c.Before.Aliases, c.After.Aliases) {
+		return false
+	}
+	without := func(content string) string { return metadata.Relink(content, func(string) string { return "" }) }
+	return without(c.Before.Content) == without(c.After.Content)
 }
 
 // recordIf encodes e, or returns "" if e has no ID.

@@ -53,6 +53,8 @@ type Alias struct {
 // name To or a canonically equivalent one. The log contains a remove and a put, which every version of crmem can read.
 type Rename struct {
 	Name, To string
+	Content  *string // replaces the content; nil: it stays
+	NoAlias  bool    // the old name does not become an alias
 }
 
 // Remove removes an entry. It returns [ErrNotFound] if the entry does not
@@ -100,7 +102,12 @@ func (o Update) Validate() error { return validEntry(o.Name, o.Content, o.Aliase
 func (o Alias) Validate() error { return validEntry(o.Name, "", o.Aliases) }
 
 // Validate implements [Op].
-func (o Rename) Validate() error { return validName(o.To, "name", o.To) }
+func (o Rename) Validate() error {
+	if o.Content != nil {
+		return validEntry(o.To, *o.Content, nil)
+	}
+	return validName(o.To, "name", o.To)
+}
 
 // Validate returns an error for a field that a log cannot contain.
 func (o By) Validate() error {
@@ -303,8 +310,11 @@ func (o Rename) stage(g *stage) error {
 	}
 	e := entryOf(old)
 	e.Name = o.To
+	if o.Content != nil {
+		e.Content = *o.Content
+	}
 	e.Aliases = slices.DeleteFunc(slices.Clone(e.Aliases), func(a string) bool { return a == o.To })
-	if !SameName(o.Name, o.To) && !slices.Contains(e.Aliases, o.Name) && validName(o.Name, "alias", o.Name) == nil {
+	if !o.NoAlias && !SameName(o.Name, o.To) && !slices.Contains(e.Aliases, o.Name) && validName(o.Name, "alias", o.Name) == nil {
 		if e.Aliases = append(e.Aliases, o.Name); len(e.Aliases) > MaxAliases {
 			return &nameError{ErrInvalid, cutName(o.Name), fmt.Sprintf("%d aliases, and the old name would be another one: remove an alias", MaxAliases)}
 		}

@@ -96,49 +96,42 @@ func (c *app) aliasesText(e crmem.Entry, show bool) {
 }
 
 func renameCommand(c *app) *cobra.Command {
-	shared := false // the old name is an alias of another entry, too
-	var old crmem.Entry
-	return resultCommand(c, &cobra.Command{
+	var in op.Renaming
+	cmd := &cobra.Command{
 		Use:     "rename OLD NEW",
 		GroupID: groupUse,
 		Short:   "change the name of an entry",
 		Long: `Change the name of the entry OLD, atomically. The entry keeps its ID, kind,
-creation time, text, and aliases. The old name becomes an alias, so that links
-to it and supersedes keep working. OLD is a name, or an alias of exactly one
-entry. If an entry has the name NEW, rename changes nothing and exits with 4.`,
+creation time, text, and aliases. The old name becomes an alias, and the links
+to it in all entries name NEW. crabmem undo takes all of this back. --keep-links
+changes no link and adds no alias.
+
+OLD is a name, or an alias of exactly one entry. If an entry has the name NEW,
+rename changes nothing and exits with 4.`,
 		Example: `  crabmem rename deploy rollout
   crabmem rename rollout deploy --json`,
 		Args:              exactly(2, "OLD and NEW"),
 		ValidArgsFunction: c.completeNames(1),
-	}, func(ctx context.Context, args []string) (e crmem.Entry, err error) {
-		list, err := c.update(ctx, "rename", false, func(s *crmem.Store) (ops []crmem.Op, err error) {
-			if old, err = op.FindEntry(s, args[0]); err == nil {
-				shared = hasAlias(s, old)
-			}
-			return []crmem.Op{crmem.Rename{Name: old.Name, To: args[1]}}, err
+	}
+	cmd.Flags().BoolVar(&in.KeepLinks, "keep-links", false, "change no links and add no alias")
+	return resultCommand(c, cmd, func(ctx context.Context, args []string) (r op.Renamed, err error) {
+		in.Name, in.To = args[0], args[1]
+		err = c.writeGuarded(ctx, "rename", false, c.guard(), func(s op.Memory) error {
+			r, err = op.Rename.Do(ctx, s, in)
+			return err
 		})
-		if e = old; len(list) > 0 {
-			e = list[0]
+		if err == nil && r.Shared {
+			c.Warn(fmt.Sprintf("%s is an alias of several entries now, so links to it are ambiguous: remove it from one with crabmem alias NAME --remove %s", display.Label(r.Old), errtable.ShellWord(r.Old)))
 		}
-		if err == nil && shared && e.Name != old.Name {
-			c.Warn(fmt.Sprintf("%s is an alias of several entries now, so links to it are ambiguous: remove it from one with crabmem alias NAME --remove %s", display.Label(old.Name), errtable.ShellWord(old.Name)))
-		}
-		return e, err
-	}, func(e crmem.Entry) {
-		if e.Name == old.Name {
-			c.Say("%s is unchanged", display.Label(e.Name))
-		} else {
-			c.Say("renamed %s to %s (%s %d)", display.Label(old.Name), display.Label(e.Name), e.Kind, e.ID)
+		return r, err
+	}, func(r op.Renamed) {
+		switch {
+		case r.Name == r.Old:
+			c.Say("%s is unchanged", display.Label(r.Name))
+		case r.Relinked > 0:
+			c.Say("renamed %s to %s (%s %d), and changed the links of %s", display.Label(r.Old), display.Label(r.Name), r.Kind, r.ID, display.Plural(r.Relinked, "other entry", "other entries"))
+		default:
+			c.Say("renamed %s to %s (%s %d)", display.Label(r.Old), display.Label(r.Name), r.Kind, r.ID)
 		}
 	})
-}
-
-// hasAlias reports whether another entry has the name of an entry as an alias.
-func hasAlias(s *crmem.Store, named crmem.Entry) bool {
-	for e := range s.All() {
-		if e.ID != named.ID && slices.Contains(e.Aliases, named.Name) {
-			return true
-		}
-	}
-	return false
 }

@@ -35,7 +35,8 @@ change of that entry; NAME may be an alias, or the name of a removed entry.
 Without an argument, undo undoes the newest change of the store. To undo an undo
 is to redo the change. A number is always SEQ.
 
-undo changes one entry, also if the change was part of a load or an import. If
+undo changes one entry, also if the change was part of a load or an import. Only
+a rename is undone with its changes of links. If
 the entry changed since, or if another entry has its name, undo changes nothing
 and exits with 4. If there is no such change, undo exits with 3.`,
 		Example: `  crabmem undo
@@ -45,6 +46,9 @@ and exits with 4. If there is no such change, undo exits with 3.`,
 		ValidArgsFunction: c.completeNames(1),
 	}, func(ctx context.Context, args []string) (u undone, err error) {
 		ch, did, err := c.undo(ctx, "undo", func(s *crmem.Store) (crmem.Change, *timeline, error) { return c.changeToUndo(s, args) })
+		if did.Before.ID != 0 && did.After.ID != 0 && did.Before.Name != did.After.Name {
+			ch.Type = crmem.ChangeRename // also if ch is one of the links
+		}
 		return undone{ch.Seq, ch.Type, existing(did.Before), existing(did.After)}, err
 	}, func(u undone) {
 		what := ""

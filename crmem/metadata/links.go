@@ -176,6 +176,42 @@ func ReplaceLinks(text string, replace func(link, line string) string) string {
 	return b.String()
 }
 
+// Relink returns a content in which replace has changed the text between the brackets of
+// each link, except in code. A key whose new values are not valid stays as it is.
+func Relink(content string, replace func(link string) string) string {
+	if !strings.Contains(content, "[[") {
+		return content
+	}
+	each := func(link, _ string) string { return replace(link) }
+	m, body, _ := Parse(content)
+	text := ReplaceLinks(content[body:], each)
+	front := content[:body]
+	for _, f := range m.Fields() {
+		values := slices.Clone(f.Values)
+		for i, v := range values {
+			values[i] = relinkValue(v, each)
+		}
+		if !slices.Equal(values, f.Values) {
+			f.Values = values
+			if changed, err := Set(front, f); err == nil {
+				front = changed
+			}
+		}
+	}
+	return front + text
+}
+
+// relinkValue is [ReplaceLinks] for a value, which has no code.
+func relinkValue(v string, replace func(link, line string) string) string {
+	var b strings.Builder
+	done := 0
+	for l := range linksIn(v) {
+		b.WriteString(v[done:l.from] + replace(v[l.from:l.to], v))
+		done = l.to
+	}
+	return b.String() + v[done:]
+}
+
 // inText yields the targets of the links of a text, except for those in code, and the
 // number of their lines, from 0.
 func inText(text string) func(func(string, int) bool) {

@@ -12,9 +12,10 @@ import (
 type Step struct {
 	// Do is what the step does: unchanged, a condition; add, update, alias, remove, rename,
 	// or restore.
-	Do    string      `json:"do"`
-	Entry crmem.Entry `json:"entry"`
-	To    string      `json:"to,omitempty"` // the new name of rename
+	Do      string      `json:"do"`
+	Entry   crmem.Entry `json:"entry"`
+	To      string      `json:"to,omitempty"`       // the new name of rename
+	NoAlias bool        `json:"no_alias,omitempty"` // of a rename
 }
 
 // Batch is operations that take effect together, or not at all.
@@ -64,7 +65,11 @@ func stepOf(op crmem.Op) Step {
 	case crmem.Remove:
 		return Step{Do: "remove", Entry: crmem.Entry{Name: op.Name}}
 	case crmem.Rename:
-		return Step{Do: "rename", Entry: crmem.Entry{Name: op.Name}, To: op.To}
+		s := Step{Do: "rename", Entry: crmem.Entry{Name: op.Name}, To: op.To, NoAlias: op.NoAlias}
+		if op.Content != nil {
+			s.Entry.Content = *op.Content
+		}
+		return s
 	case crmem.Restore:
 		return Step{Do: "restore", Entry: op.Entry}
 	}
@@ -86,7 +91,11 @@ func (s *Step) op() crmem.Op {
 	case "remove":
 		return crmem.Remove{Name: e.Name}
 	case "rename":
-		return crmem.Rename{Name: e.Name, To: s.To}
+		o := crmem.Rename{Name: e.Name, To: s.To, NoAlias: s.NoAlias}
+		if e.Content != "" {
+			o.Content = &e.Content
+		}
+		return o
 	case "restore":
 		return crmem.Restore{Entry: *e}
 	}

@@ -2,6 +2,7 @@ package snippet
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"crabmem/bm25/analysis"
@@ -14,18 +15,14 @@ type Match struct {
 	Weight     float64
 }
 
-// Matches returns the words of text with a term in weights, in order.
+// Matches returns the words of text with a term in weights, in order of their ends. In
+// unspaced scripts these are characters, and pairs of characters.
 func Matches(text string, an analysis.Analyzer, weights map[string]float64) []Match {
-	f := finder{analyzer: an, weights: weights, terms: make(map[string]string)}
+	f := finder{analyzer: an, weights: weights, terms: make(map[string]string), chars: make(map[string]string)}
 	for term := range weights {
-		if term == "" {
-			continue
+		if term != "" && term[0] < utf8.RuneSelf {
+			f.seconds[term[0]] += (term + "\x00")[1:2]
 		}
-		if term[0] >= utf8.RuneSelf {
-			f.wide = append(f.wide, term)
-			continue
-		}
-		f.seconds[term[0]] += (term + "\x00")[1:2]
 	}
 	var ms []Match
 	for at := 0; at < len(text); {
@@ -40,10 +37,13 @@ func Matches(text string, an analysis.Analyzer, weights map[string]float64) []Ma
 		}
 		for at < end {
 			to := end
-			if !ascii && to-at > maxPiece {
-				for to = at + maxPiece; !utf8.RuneStart(text[to]) && to > at+maxPiece-utf8.UTFMax; {
-					to--
+			if an == analysis.Standard && !ascii {
+				if to = at + unspaced(text[at:end], true); to > at {
+					ms = f.pairs(ms, text, at, to)
+					at = to
+					continue
 				}
+				to = at + unspaced(text[at:end], false)
 			}
 			if term := f.term(text[at:to], ascii); term != "" {
 				m := Match{at, to, term, weights[term]}
@@ -57,10 +57,6 @@ func Matches(text string, an analysis.Analyzer, weights map[string]float64) []Ma
 	}
 	return ms
 }
-
-// maxPiece is the length of the parts, in bytes, into which Matches splits a word
-// that may be of an unspaced script.
-const maxPiece = 48
 
 // maxWord is the length of the longest word that can match, in bytes.
 const maxWord = 1 << 10
@@ -77,13 +73,14 @@ type finder struct {
 	// seconds contains, by the first byte of the ASCII terms, their second bytes, or
 	// 0 for terms of one byte: an English stem begins like its word.
 	seconds [utf8.RuneSelf]string
-	wide    []string          // terms of other scripts
 	terms   map[string]string // cache: term by word, or ""
+	chars   map[string]string // cache: folded character of an unspaced script, or "" if no term has it
+	scanner analysis.Scanner
 }
 
 // term returns the first term of a word that is in weights, or "".
 func (f *finder) term(word string, ascii bool) string {
-	if len(word) > maxWord || ascii && !f.mayHave(word) || !ascii && !f.mayHaveWide(word) {
+	if len(word) > maxWord || ascii && !f.mayHave(word) {
 		return ""
 	}
 	term, ok := f.terms[word]
@@ -128,20 +125,48 @@ func (f *finder) mayHave(word string) bool {
 	return false
 }
 
-// mayHaveWide is mayHave for a word that is not ASCII. A word of Chinese, Japanese,
-// or Korean characters only contains its terms literally.
-func (f *finder) mayHaveWide(word string) bool {
-	for i := range len(word) {
-		switch c := word[i]; {
-		case 0x80 <= c && c < 0xc0: // not the first byte of a character
-		case c < 0xe3, c == 0xef: // 0xef begins the full-width forms
-			return true
+// unspaced returns the length of the longest prefix of text of which all characters, or
+// none, are of an unspaced script.
+func unspaced(text string, all bool) int {
+	for i, r := range text {
+		if analysis.IsUnspaced(r) != all && (i == 0 || !unicode.IsMark(r)) {
+			return i
 		}
 	}
-	for _, term := range f.wide {
-		if strings.Contains(word, term) {
-			return true
+	return len(text)
+}
+
+// pairs appends the matches in text[at:end], which is of an unspaced script.
+func (f *finder) pairs(ms []Match, text string, at, end int) []Match {
+	before, start := "", at
+	for at < end {
+		_, n := utf8.DecodeRuneInString(text[at:])
+		to := end - len(strings.TrimLeftFunc(text[at+n:end], unicode.IsMark))
+		c := f.char(text[at:to])
+		if w, ok := f.weights[before+c]; ok && before != "" && c != "" {
+			ms = append(ms, Match{start, to, before + c, w})
 		}
+		if w, ok := f.weights[c]; ok && c != "" {
+			ms = append(ms, Match{at, to, c, w})
+		}
+		before, start, at = c, at, to
 	}
-	return false
+	return ms
+}
+
+// char returns a character of an unspaced script, with its marks, as terms contain it, or
+// "" if no term does.
+func (f *finder) char(s string) string {
+	c, ok := f.chars[s]
+	if !ok {
+		f.scanner.Terms([]byte(s), func(folded []byte) {
+			for term := range f.weights {
+				if strings.Contains(term, string(folded)) {
+					c = string(folded)
+				}
+			}
+		})
+		f.chars[s] = c
+	}
+	return c
 }

@@ -42,12 +42,13 @@ func Cut(text string, an analysis.Analyzer, weights map[string]float64, n int) s
 }
 
 // Best returns the span of at most n bytes with the largest weight. The first match
-// of a term counts fully, each further one a sixteenth.
+// of a term counts fully, each further one a sixteenth. The span neither begins nor ends
+// with a match of a term that it contains again, so that a cut around it shows all terms.
 func Best(ms []Match, n int) (start, end int) {
 	const again = 1.0 / 16
 	count := make(map[string]int)
 	sum, best := 0.0, 0.0
-	lo := 0
+	lo, first, last := 0, 0, -1
 	for hi, m := range ms {
 		if count[m.Term]++; count[m.Term] == 1 {
 			sum += m.Weight
@@ -64,8 +65,21 @@ func Best(ms []Match, n int) (start, end int) {
 			lo++
 		}
 		if sum > best+1e-9 {
-			best, start, end = sum, ms[lo].Start, m.End
+			best, first, last = sum, lo, hi
 		}
 	}
-	return start, end
+	if last < 0 {
+		return 0, 0
+	}
+	clear(count)
+	for _, m := range ms[first : last+1] {
+		count[m.Term]++
+	}
+	for ; count[ms[first].Term] > 1; first++ {
+		count[ms[first].Term]--
+	}
+	for ; count[ms[last].Term] > 1; last-- {
+		count[ms[last].Term]--
+	}
+	return ms[first].Start, ms[last].End
 }

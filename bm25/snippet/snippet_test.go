@@ -38,6 +38,31 @@ func TestCut(t *testing.T) {
 	}
 }
 
+// TestCutUnspaced checks that all characters and pairs of the query count in each part of
+// a text without spaces, and that a snippet contains the sentence with most of them.
+func TestCutUnspaced(t *testing.T) {
+	for _, c := range []struct{ query, filler, want string }{
+		{"学生优惠券的有效期是多久", "本条例的目的是规管一般事项，并就相关事宜订立条文。", "学生优惠券的有效期为三百天，逾期作废。"},
+		{"優惠券的期限是什麼", "學生的家長是這個委員會的成員，期間為一年。", "優惠券的有效期限為三百天。"},
+		{"寿司の値段", "駅の前の店の人は毎日の仕事の値を見る。", "スシの寿司屋の値段は千円です。"},
+		{"すし", "駅の前に店がある。", "スシは千円です。"},
+		{"ราคาตั๋วรถไฟ", "ผู้โดยสารทุกคนต้องมีบัตรประชาชน ", "ราคาของตั๋วรถไฟคือร้อยบาท"},
+	} {
+		terms := make(map[string]float64)
+		for term := range analysis.Standard.Tokens(c.query) {
+			terms[term] = 1
+		}
+		for _, k := range []int{3, 30, 400} {
+			text := strings.Repeat(c.filler, k) + c.want + strings.Repeat(c.filler, k)
+			for _, n := range []int{150, 240, 480} {
+				if got := snippet.Cut(text, analysis.Standard, terms, n); !strings.Contains(got, c.want) {
+					t.Errorf("%q after %d sentences, in %d bytes: %q", c.query, k, n, got)
+				}
+			}
+		}
+	}
+}
+
 // TestCutLongWord cuts words that are longer than the snippet.
 func TestCutLongWord(t *testing.T) {
 	word := strings.Repeat("x", 900)

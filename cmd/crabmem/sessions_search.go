@@ -52,7 +52,8 @@ titles and names. Repeat the flag for several roles. --since and --until take
 a day (2026-04-14, today, yesterday), a month (2026-04), a time
 (2026-04-14T10:00:00Z), or an age (2d, 12h). Days are those of the local time
 zone. Messages have no timestamps, so --since omits sessions last written before
-that time, and --until omits sessions created after it.
+that time, and --until omits sessions created after it. An imported session was
+last written at the time of its last message.
 
 --semantic also finds messages whose words differ from those of QUERY. It needs
 an embedding model: see crabmem model --help.

@@ -73,7 +73,7 @@ func (c *app) showSessionText(ctx context.Context, s *sessionlog.Session, i *ses
 	if i.Meta.Agent != "" {
 		parts = append([]string{fmt.Sprintf("%s with %s, %s", display.Label(i.Meta.Agent), display.Label(i.Meta.CreatedBy), display.TimeIn(i.Meta.CreatedAt, c.zone()))}, parts...)
 	}
-	if i.Meta.UptimeSecs > 0 {
+	if i.Meta.Source == "" && i.Meta.UptimeSecs > 0 {
 		parts = append(parts, fmt.Sprintf("ran %d s", i.Meta.UptimeSecs))
 	}
 	if i.Meta.Source != "" {

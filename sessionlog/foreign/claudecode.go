@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"io"
-	"time"
 
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
@@ -43,7 +42,7 @@ func readClaudeCode(r io.Reader) (Transcript, error) {
 		}
 	}
 	c.insertQueued()
-	t, err := c.finish("claude-code", c.id, title, c.created)
+	t, err := c.finish("claude-code", c.id, title)
 	if errors.Is(err, ErrNoMessages) && c.sidechain {
 		err = ErrSubAgent
 	}
@@ -52,8 +51,7 @@ func readClaudeCode(r io.Reader) (Transcript, error) {
 
 type claudeReader struct {
 	builder
-	id        string // of the session: that of the last line, because a fork begins with the lines of another session
-	created   time.Time
+	id        string          // of the session: that of the last line, because a fork begins with the lines of another session
 	seen      map[string]bool // uuids of the lines that were read
 	sidechain bool
 
@@ -133,11 +131,7 @@ func (c *claudeReader) readMessage(typ string, o object) error {
 	if err != nil {
 		return err
 	}
-	if c.created.IsZero() {
-		if t, err := time.Parse(time.RFC3339Nano, o.text("timestamp")); err == nil {
-			c.created = t
-		}
-	}
+	c.at(o.text("timestamp"))
 	id := o.text("uuid")
 	content, err := c.blocks(m)
 	if err != nil {

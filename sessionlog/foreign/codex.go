@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
@@ -32,7 +31,7 @@ func readCodex(r io.Reader) (Transcript, error) {
 		return Transcript{}, err
 	}
 	c.flush()
-	t, err := c.finish("codex", c.id, c.title, c.created)
+	t, err := c.finish("codex", c.id, c.title)
 	if c.subAgent {
 		err = ErrSubAgent
 	}
@@ -42,7 +41,6 @@ func readCodex(r io.Reader) (Transcript, error) {
 type codexReader struct {
 	builder
 	id, title string
-	created   time.Time
 	subAgent  bool
 	seen      map[string]int // items by key
 	users     []string       // texts of the messages of the user
@@ -70,14 +68,8 @@ func (c *codexReader) record(o object) error {
 	if payload == nil {
 		payload = o
 	}
-	if c.created.IsZero() {
-		// A header's own time is the session's, and comes before.
-		for _, at := range []string{payload.text("timestamp"), o.text("timestamp")} {
-			if t, err := time.Parse(time.RFC3339Nano, at); err == nil && c.created.IsZero() {
-				c.created = t
-			}
-		}
-	}
+	c.at(payload.text("timestamp")) // a header's own time is the session's, and comes before
+	c.at(o.text("timestamp"))
 	switch {
 	case typ == "session_meta" || typ == "" && o.has("id"):
 		c.meta(payload)

@@ -144,6 +144,8 @@ type builder struct {
 	line int64 // that is being read
 	buf  []byte
 	dir  string // the first working directory
+
+	created, last time.Time // the first and the greatest time of a line
 }
 
 // read calls line with every object of a file. An error of line makes the line
@@ -228,6 +230,20 @@ func (b *builder) plainBlocks(blocks []object) (text string, err error) {
 	return text, nil
 }
 
+// at notes the time of a line. The first time of a transcript is that of its creation.
+func (b *builder) at(timestamp string) {
+	t, err := time.Parse(time.RFC3339Nano, timestamp)
+	if err != nil {
+		return
+	}
+	if b.created.IsZero() {
+		b.created = t
+	}
+	if t.After(b.last) {
+		b.last = t
+	}
+}
+
 // message adds a message that began in a line, and returns the length of its
 // text; 0 if it was not added.
 func (b *builder) message(line int64, m sessionlog.Message) int {
@@ -260,7 +276,7 @@ func (b *builder) summary(s string) {
 
 // finish returns the transcript of a session. A session without a time gets the
 // time 1970.
-func (b *builder) finish(tool, id, title string, created time.Time) (Transcript, error) {
+func (b *builder) finish(tool, id, title string) (Transcript, error) {
 	slices.SortFunc(b.t.Skipped, func(x, y Tally) int { return strings.Compare(x.Reason, y.Reason) })
 	if !slices.ContainsFunc(b.t.Items, func(i sessionlog.Item) bool { return !i.Marker }) {
 		return b.t, ErrNoMessages
@@ -268,13 +284,14 @@ func (b *builder) finish(tool, id, title string, created time.Time) (Transcript,
 	if id == "" || len(id) > 200 || !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) {
 		return b.t, ErrNoSessionID
 	}
-	if created.IsZero() {
-		created = time.Unix(0, 0)
+	if b.created.IsZero() {
+		b.created = time.Unix(0, 0)
 	}
 	b.t.Meta = sessionlog.Meta{
-		Agent: tool, CreatedBy: "user", CreatedAt: record.Timestamp(created),
+		Agent: tool, CreatedBy: "user", CreatedAt: record.Timestamp(b.created),
 		Title: clip.Chars(strings.Join(strings.Fields(title), " "), maxTitle), Source: tool + ":" + id, Project: sessionlog.ProjectOf(nil, b.dir),
 	}
+	b.t.Meta.SetEnd(b.last)
 	return b.t, nil
 }
 

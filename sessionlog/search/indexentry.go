@@ -93,6 +93,7 @@ type entry struct {
 	agent, sender string // their first maxParty bytes
 	created       time.Time
 	modified      time.Time // last write that the index knows of
+	ended         time.Time // last message of an imported session; zero if unknown
 	titles        titles    // as of pos
 	title         string    // with the torn tail
 
@@ -122,6 +123,9 @@ func (x *Index) newEntry(r *indexReader, f listed) *entry {
 	e.agent = strings.Clone(clip.Bytes(m.Agent, maxParty))
 	e.sender = strings.Clone(clip.Bytes(m.CreatedBy, maxParty))
 	e.created, _ = m.Created()
+	if end, ok := m.End(); ok {
+		e.ended = end
+	}
 	return e
 }
 

@@ -36,8 +36,8 @@ type Query struct {
 	Sender string // exactly, created_by of the meta line
 	// Created, if set, excludes the sessions for whose created_by it returns false.
 	Created func(by string) bool
-	// Since excludes sessions whose last write was before it; Until excludes
-	// sessions created after it. Messages have no times of their own. A session
+	// Since excludes sessions whose last write was before it, or the last message of
+	// an imported one; Until excludes sessions created after it. Messages have no times. A session
 	// with an invalid created_at passes Until.
 	Since, Until time.Time
 	// Roles are roles of messages, "compact" for summaries, and "session" for
@@ -250,7 +250,11 @@ func (n *counts) of(class uint8) int {
 
 // within reports whether a session passes the filters by time.
 func (q *Query) within(e *entry) bool {
-	return (q.Since.IsZero() || !e.modified.Before(q.Since)) &&
+	last := e.modified
+	if !e.ended.IsZero() {
+		last = e.ended
+	}
+	return (q.Since.IsZero() || !last.Before(q.Since)) &&
 		(q.Until.IsZero() || !e.created.After(q.Until))
 }
 

@@ -148,7 +148,7 @@ type Meta struct {
 	CreatedBy  string
 	CreatedAt  string // RFC 3339; any string in a file of another program
 	Title      string
-	UptimeSecs uint64
+	UptimeSecs uint64 // run time; of an imported session, from CreatedAt to its last message
 	// Source identifies the origin of an imported session. Such a session is
 	// read-only.
 	Source string
@@ -157,6 +157,22 @@ type Meta struct {
 	// Request is the ID of the client's request for which the session was created
 	// (S35). Only Dir.CreatedFor reads it.
 	Request string
+}
+
+// SetEnd sets UptimeSecs of an imported session to the time from CreatedAt to its last
+// message.
+func (m *Meta) SetEnd(t time.Time) {
+	if from, ok := m.Created(); ok && t.After(from) {
+		m.UptimeSecs = uint64(t.Sub(from) / time.Second)
+	}
+}
+
+// End returns the time of the last message of an imported session. It returns false for
+// other sessions, and if the source had no times.
+func (m *Meta) End() (time.Time, bool) {
+	from, ok := m.Created()
+	const most = 1 << 32 // seconds
+	return from.Add(time.Duration(min(m.UptimeSecs, most)) * time.Second), ok && m.Source != "" && from.Unix() > 0
 }
 
 // Created returns CreatedAt as a time, and false if it is not a time.

@@ -116,6 +116,7 @@ func (c *chatReader) chatgptMessage(h *Chat, id string, n chatgptNode, calls map
 	c.left.skipKeys("a message", c.chat, o, "id", "author", "content", "create_time", "update_time", "metadata", "recipient", "status", "end_turn", "weight", "channel")
 	author, meta := o.sub("author"), o.sub("metadata")
 	c.left.skipKeys("the metadata of a message", c.chat, meta, "attachments")
+	c.at(o.when("create_time"))
 	m := sessionlog.Message{Role: author.str("role")}
 	if m.Role == record.RoleUser && isHidden(o) {
 		m.Role = record.RoleSystem

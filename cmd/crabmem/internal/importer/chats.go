@@ -31,7 +31,8 @@ type chatReader struct {
 	kind string
 	one  func(*chatReader, *Chat, object)
 	left Tally
-	chat string // that is being read
+	chat string    // that is being read
+	last time.Time // of its messages
 	buf  []byte
 }
 
@@ -61,14 +62,16 @@ func (c *chatReader) read(raw json.RawMessage) *Chat {
 	}
 	h := &Chat{}
 	h.Meta = sessionlog.Meta{Agent: c.kind, CreatedBy: "user"}
+	c.last = time.Time{}
 	c.one(c, h, o)
+	h.Meta.Source = c.kind + ":" + h.ID
+	h.Meta.SetEnd(c.last)
 	switch {
 	case h.ID == "" || len(h.ID) > maxLabel || strings.ContainsFunc(h.ID, unicode.IsControl):
 		h.Err = fmt.Errorf("%s: no usable ID", c.chat)
 	case len(h.Items) == 0:
 		h.Err = fmt.Errorf("%s: no messages", h.ID)
 	}
-	h.Meta.Source = c.kind + ":" + h.ID
 	return h
 }
 
@@ -81,6 +84,13 @@ func (c *chatReader) head(h *Chat, o object, title string, created time.Time) {
 		created = time.Unix(0, 0)
 	}
 	h.Meta.CreatedAt = record.Timestamp(created)
+}
+
+// at notes the time of a message.
+func (c *chatReader) at(t time.Time) {
+	if t.After(c.last) {
+		c.last = t
+	}
 }
 
 // say adds a message.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"crabmem/crmem/vfs"
@@ -97,6 +98,9 @@ func TestEveryFactOfChats(t *testing.T) {
 				}
 				if got := chats[0].Meta.CreatedAt; got != "2026-03-01T09:30:00.123456+00:00" {
 					t.Errorf("created at %s", got)
+				}
+				if end, ok := chats[0].Meta.End(); !ok || end.Format(time.RFC3339) != "2026-03-01T09:30:06Z" {
+					t.Errorf("ended at %v, %t", end, ok)
 				}
 				var roles []string
 				for _, it := range chats[0].Items {

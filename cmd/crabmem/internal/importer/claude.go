@@ -45,6 +45,7 @@ func (c *chatReader) claude(h *Chat, o object) {
 
 func (c *chatReader) claudeMessage(h *Chat, o object) {
 	c.left.skipKeys("a message", c.chat, o, "uuid", "text", "content", "sender", "created_at", "updated_at", "attachments", "files", "files_v2", "parent_message_uuid")
+	c.at(o.when("created_at"))
 	m := sessionlog.Message{Role: record.RoleAssistant}
 	switch s := o.str("sender"); s {
 	case "human", "user":

@@ -2,6 +2,7 @@ package crmem
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -174,6 +175,26 @@ func (c *conversations) message(id uint64) (b bm25.Message, ok bool) {
 		b.Next = turns[i+1].id
 	}
 	return b, true
+}
+
+// NextPosition returns the position of a new message: one more than the last one of the
+// conversation, from 1. If the entry name is a message of it, NextPosition returns its
+// position.
+func (s *Store) NextPosition(ctx context.Context, conversation, name string) (uint64, error) {
+	e, _ := s.Get(name) // without an entry, the ID is 0
+	ix, err := s.indexed(ctx, analysis.Standard)
+	if err != nil {
+		return 0, err
+	}
+	defer s.mu.RUnlock()
+	in := ix.conversations.byName[conversation]
+	if m, ok := ix.conversations.messages[e.ID]; ok && m.in == in {
+		return m.position, nil
+	}
+	if in == nil {
+		return 1, nil
+	}
+	return max(in.turns[len(in.turns)-1].position+1, 1), nil
 }
 
 // dayOf returns the day of a record: that of the metadata date, or of its creation.

@@ -141,6 +141,10 @@ func (c *app) addMetadataFlags(cmd *cobra.Command) *metadataFlags {
 		{"contradicts", metadata.Contradicts, "link to the entry `NAME`, which the note contradicts; may be repeated"},
 		{"caused-by", metadata.CausedBy, "link to the entry `NAME`, a cause; may be repeated"},
 		{"part-of", metadata.PartOf, "link to the entry `NAME`, which the note is part of; may be repeated"},
+		{"conversation", metadata.Conversation, "make the note a message of the conversation `NAME`"},
+		{"position", metadata.Position, "set its `number` in the conversation; default of remember: after the last"},
+		{"role", metadata.Role, "set its `author`, such as user or assistant"},
+		{"date", metadata.Date, "set its `day`, such as 2026-04-14"},
 	} {
 		field := &fieldFlag{name: row.name, key: row.key}
 		f.fields = append(f.fields, field)
@@ -218,5 +222,6 @@ var metadataHelp = fmt.Sprintf(`Metadata is YAML front matter at the beginning o
 matter, the note keeps its metadata, including concurrent changes by other
 processes. --type, --tag, --importance, --expires, and --meta key=value set
 keys; --supersedes, --related, --contradicts, --caused-by, and --part-of link to
-other entries. An empty value removes its key. --no-metadata removes all keys
-that no other flag sets.`, metadata.MaxKeys, metadata.MaxBytes)
+other entries. --conversation, --position, --role, and --date make the note a
+message. An empty value removes its key. --no-metadata removes all keys that no
+other flag sets.`, metadata.MaxKeys, metadata.MaxBytes)

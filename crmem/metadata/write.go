@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -198,6 +199,10 @@ func fieldValue(key, v string) (string, error) {
 	case Importance:
 		if _, ok := importance(word); !ok {
 			return "", fmt.Errorf("%w: importance %.80q: want a number from 0 to 1", ErrInvalid, v)
+		}
+	case Position:
+		if _, err := strconv.ParseUint(word, 10, 64); err != nil {
+			return "", fmt.Errorf("%w: position %.80q: want a number from 0", ErrInvalid, v)
 		}
 	case Expires:
 		if _, ok := expiry(word); !ok {

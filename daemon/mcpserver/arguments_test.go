@@ -33,7 +33,7 @@ func TestArguments(t *testing.T) {
 		{tool: "remember", args: `{"name":true,"content":42,"aliases":["",1],"tags":"[\"a\",null]"}`, want: "remembered the new note true, 2 bytes", ok: true},
 		{compat: CompatAnthropic, tool: "memory", args: `{"command":"view","path":"/memories/f","view_range":["1","-1"],"file_text":null,"insert_line":null}`, want: "Here's the content of /memories/f", ok: true},
 		{tool: "remember", args: `{"name":"new","content":"text","aliases":null,"labels":["x"]}`, ok: true,
-			want: "remembered the new note new, 4 bytes\nignored unknown arguments: \"labels\"; the arguments are aliases, caused_by, content, contradicts, expires, if_version, importance, name, part_of, related, supersedes, tags, type"},
+			want: "remembered the new note new, 4 bytes\nignored unknown arguments: \"labels\"; the arguments are aliases, caused_by, content, contradicts, conversation, date, expires, if_version, importance, name, part_of, position, related, role, supersedes, tags, type"},
 
 		{tool: "recall", args: `{"query":null}`, want: "query must be text, and is null"},
 		{tool: "recall", args: `{"query":"a","limit":-1}`, want: "limit must be at least 1, and is -1"},
@@ -47,7 +47,7 @@ func TestArguments(t *testing.T) {
 		{tool: "recall", args: `{"query":"a","limits":5}`, want: `unknown argument "limits"; did you mean limit?`},
 		{tool: "recall", args: `{"q":"a"}`, want: `query is missing; unknown argument "q"; did you mean query?`},
 		{tool: "remember", args: `{"name":"n","text":"a"}`, want: `content is missing; unknown argument "text"; did you mean content?`},
-		{tool: "remember", args: `{"title":"n","zzz":"a"}`, want: `name is missing; content is missing; unknown argument "title"; the arguments are aliases, caused_by, content, contradicts, expires, if_version, importance, name, part_of, related, supersedes, tags, type; unknown argument "zzz"; the arguments are aliases, caused_by, content, contradicts, expires, if_version, importance, name, part_of, related, supersedes, tags, type`},
+		{tool: "remember", args: `{"title":"n","zzz":"a"}`, want: `name is missing; content is missing; unknown argument "title"; the arguments are aliases, caused_by, content, contradicts, conversation, date, expires, if_version, importance, name, part_of, position, related, role, supersedes, tags, type; unknown argument "zzz"; the arguments are aliases, caused_by, content, contradicts, conversation, date, expires, if_version, importance, name, part_of, position, related, role, supersedes, tags, type`},
 		{tool: "remember", args: `{"name":"n","content":"a","aliases":"b"}`, want: `aliases must be a list, and is text "b": send a list, such as ["b"]`},
 		{tool: "remember", args: `{"name":"n","content":"a","aliases":"['b']"}`, want: `aliases must be a list, and is text "['b']": send a list, such as ["['b']"]`},
 		{tool: "remember", args: `{"name":"n","content":"a","aliases":["b",{"c":1}]}`, want: "aliases[1] must be text, and is an object"},

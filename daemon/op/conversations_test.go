@@ -144,3 +144,39 @@ func TestMessagesRankEqually(t *testing.T) {
 		t.Errorf("only %d hits", matches)
 	}
 }
+
+// TestRememberMessages writes messages without positions. Each is after the last one of its
+// conversation; a message that is replaced keeps its position.
+func TestRememberMessages(t *testing.T) {
+	s := crmem.New(nil)
+	defer s.Close()
+	text := func(s string) *string { return &s }
+	seven := uint64(7)
+	for _, c := range []struct {
+		name, in string
+		position *uint64
+		want     string
+	}{
+		{"a", "trip", nil, "1"}, {"b", "trip", nil, "2"}, {"c", "move", nil, "1"}, {"d", "trip", &seven, "7"}, {"e", "trip", nil, "8"},
+		{"b", "trip", nil, "2"}, {"b", "move", nil, "2"}, {"f", "trip", nil, "9"}, {"g", "", nil, ""},
+	} {
+		in := op.NoteArgs{Name: c.name, Content: "the train leaves at nine"}
+		in.Conversation, in.Position, in.Role, in.Date = text(c.in), c.position, text("user"), text("2026-04-14")
+		if _, err := op.SaveNote.Do(t.Context(), op.Store{Store: s}, in); err != nil {
+			t.Fatal(err)
+		}
+		e, err := s.Get(c.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, _, _ := metadata.Parse(e.Content)
+		got := []string{m.Text(metadata.Conversation), m.Text(metadata.Position), m.Text(metadata.Role), m.Text(metadata.Date)}
+		if want := []string{c.in, c.want, "user", "2026-04-14"}; !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", c.name, got, want)
+		}
+	}
+	r, err := s.Search(t.Context(), crmem.Query{Text: "when does the train leave", Explain: true})
+	if err != nil || len(r.Hits) != 7 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+}

@@ -130,7 +130,10 @@ func Replaced(e, before crmem.Entry) Written {
 var Remember = Add(errtable.Store, Op[Store, Note, Written]{
 	Name: "entries.remember", Does: "Create or replace a note.", Effect: Writes, Need: NeedWrite, Retry: true,
 	Did: func(_ *Note, w *Written) once.Effect { return w.effect() },
-	Run: func(_ context.Context, s Store, in *Note) (Written, error) {
+	Run: func(ctx context.Context, s Store, in *Note) (Written, error) {
+		if err := s.place(ctx, &in.Remember); err != nil {
+			return Written{}, err
+		}
 		var similar []string
 		if in.Similar {
 			if old, err := s.Get(in.Name); err != nil || !crmem.SameName(old.Name, in.Name) {

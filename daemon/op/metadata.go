@@ -1,8 +1,11 @@
 package op
 
 import (
+	"context"
+	"slices"
 	"strconv"
 
+	"crabmem/crmem"
 	"crabmem/crmem/metadata"
 	"crabmem/daemon/errtable"
 )
@@ -20,14 +23,22 @@ type MetadataArgs struct {
 	Contradicts []string `json:"contradicts,omitzero" jsonschema:"names of entries that this note contradicts; an empty list removes them" op:"filled"`
 	CausedBy    []string `json:"caused_by,omitzero" jsonschema:"names of entries about the causes; an empty list removes them" op:"filled"`
 	PartOf      []string `json:"part_of,omitzero" jsonschema:"names of entries about the larger subject; an empty list removes them" op:"filled"`
+
+	Conversation *string `json:"conversation,omitempty" jsonschema:"the conversation of which the note is a message"`
+	Position     *uint64 `json:"position,omitempty" jsonschema:"its place there; default: after the last message"`
+	Role         *string `json:"role,omitempty" jsonschema:"its author, such as user or assistant"`
+	Date         *string `json:"date,omitempty" jsonschema:"its day, such as 2026-04-14"`
 }
 
 // Edit returns the change of the metadata of the note. A note keeps the metadata of
 // missing arguments; an empty text or an empty list removes its key.
 func (a *MetadataArgs) Edit() (*metadata.Edit, error) {
-	var importance []string
+	var importance, position []string
 	if a.Importance != nil {
 		importance = []string{strconv.FormatFloat(*a.Importance, 'g', -1, 64)}
+	}
+	if a.Position != nil {
+		position = []string{strconv.FormatUint(*a.Position, 10)}
 	}
 	word := func(s *string) []string {
 		if s == nil {
@@ -42,6 +53,7 @@ func (a *MetadataArgs) Edit() (*metadata.Edit, error) {
 	}{
 		{metadata.Type, word(a.Type)}, {metadata.Tags, a.Tags}, {metadata.Importance, importance}, {metadata.Expires, word(a.Expires)},
 		{metadata.Related, a.Related}, {metadata.Supersedes, a.Supersedes}, {metadata.Contradicts, a.Contradicts}, {metadata.CausedBy, a.CausedBy}, {metadata.PartOf, a.PartOf},
+		{metadata.Conversation, word(a.Conversation)}, {metadata.Position, position}, {metadata.Role, word(a.Role)}, {metadata.Date, word(a.Date)},
 	} {
 		if arg.values == nil {
 			continue
@@ -56,4 +68,24 @@ func (a *MetadataArgs) Edit() (*metadata.Edit, error) {
 		return nil, errtable.Invalidf("%v", err)
 	}
 	return e, nil
+}
+
+// place sets the position of a message that has none: after the last message of its
+// conversation. Messages with one position rank in the order in which they were created.
+func (s Store) place(ctx context.Context, o *crmem.Remember) error {
+	if o.Metadata == nil {
+		return nil
+	}
+	set := o.Metadata.Set
+	at := slices.IndexFunc(set, func(f metadata.Field) bool { return f.Key == metadata.Conversation && len(f.Values) == 1 })
+	if at < 0 || slices.ContainsFunc(set, func(f metadata.Field) bool { return f.Key == metadata.Position }) {
+		return nil
+	}
+	n, err := s.NextPosition(ctx, set[at].Values[0], o.Name)
+	if err != nil {
+		return err
+	}
+	position := metadata.Field{Key: metadata.Position, Values: []string{strconv.FormatUint(n, 10)}}
+	o.Metadata = &metadata.Edit{Set: append(slices.Clip(set), position), Drop: o.Metadata.Drop}
+	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"crabmem/crmem/recalleval"
 	"crabmem/daemon/config"
 	"crabmem/daemon/embedder"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
@@ -27,6 +28,7 @@ type benchFlags struct {
 	embedder         string
 	weight           float64
 	fusion           string
+	fit              string
 }
 
 func benchCommand(c *app) *cobra.Command {
@@ -35,7 +37,7 @@ func benchCommand(c *app) *cobra.Command {
 		GroupID: groupCare,
 		Short:   "measure search on your own data",
 		Long: `Measure search quality and cost on test sets, or on a store with questions.
-bench changes nothing.`,
+bench changes nothing, except that bench recall --fit sets embedder.weight.`,
 		Example: `  crabmem bench recall tiny`,
 	}, benchRecallCommand(c))
 }
@@ -67,6 +69,12 @@ that crabmem model add installed; --embedder config uses [embedder] of
 config.toml, which may send all texts to a server. --weight and --fusion set how
 the scores by words and by meaning are combined.
 
+--fit FILE sets embedder.weight in config.toml to the weight that suits your own
+questions. FILE is as for --questions, with at least 30 questions. Every other
+question selects the weight, and the rest show the effect: a comparison of the
+old weight with the new one. The weight changes only if the difference is larger
+than its standard error.
+
 --save keeps a run. --compare compares this run with a saved one: a paired
 randomization test for each measure, and the queries whose results changed.
 --per-query writes one JSON line per query, with its hits. --json prints one
@@ -74,6 +82,7 @@ line per set.`,
 		Example: `  crabmem bench recall tiny
   crabmem bench recall tiny --analyzer plain --save plain.json --per-query plain.jsonl
   crabmem bench recall tiny --mode pooled --save run.json && crabmem bench recall tiny --compare run.json
+  crabmem bench recall --fit questions.tsv || crabmem config set embedder.weight 0.6
   printf 'how do we ship?\tdeploy\n' > q.tsv && crabmem bench recall --store memory.db --questions q.tsv --json`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
@@ -90,17 +99,29 @@ line per set.`,
 	fl.StringVar(&f.embedder, "embedder", "", "rank by meaning, too, with this `model`")
 	fl.Float64Var(&f.weight, "weight", 0, "weight of meaning, above 0, at most 1, with --embedder (default that of the model)")
 	fl.StringVar(&f.fusion, "fusion", "convex", "combine scores by `fusion` convex or reciprocal_rank, with --embedder")
+	fl.StringVar(&f.fit, "fit", "", "set embedder.weight by the questions in this `file`")
 	completeWords(cmd, "fusion", "convex", "reciprocal_rank")
 	completeWords(cmd, "mode", "group", "filter", "pooled")
 	completeWords(cmd, "analyzer", "standard", "plain")
 	cmd.RunE = func(cmd *cobra.Command, dirs []string) error {
-		b := bench{c: c, ctx: cmd.Context(), f: f, options: recalleval.Options{Passes: 3, CPU: recalleval.CPUTime}}
+		b := bench{c: c, comparisons: make(map[string]*recalleval.Comparison), ctx: cmd.Context(), f: f, options: recalleval.Options{Passes: 3, CPU: recalleval.CPUTime}}
 		var err error
 		if b.options.Mode, err = recalleval.ParseMode(f.mode); err != nil {
 			return cli.Usagef("--%v", err)
 		}
 		if b.options.Analyzer, err = analysis.ParseAnalyzer(f.analyzer); err != nil {
 			return cli.Usagef("--analyzer: %v", err)
+		}
+		if fl.Changed("weight") && !(f.weight > 0 && f.weight <= 1) {
+			return cli.Usagef("--weight %v: want a number above 0, up to 1", f.weight)
+		}
+		if f.fit != "" {
+			if len(dirs) > 0 || f.questions != "" || f.embedder != "" || f.weight != 0 || f.analyzer != analysis.Standard.String() {
+				return wrongArgs(cmd, "--fit uses a store, the standard analyzer, and [embedder]: omit DIR, --questions, --embedder, --weight, and --analyzer")
+			}
+			b.f.questions, b.f.embedder = f.fit, "config"
+			b.f.store = cmp.Or(f.store, c.storePath())
+			f.store, f.questions = b.f.store, f.fit
 		}
 		if err := b.meaning(); err != nil {
 			return err
@@ -125,9 +146,6 @@ func (b *bench) meaning() error {
 	if err != nil {
 		return cli.Usagef("--fusion %v", err)
 	}
-	if b.f.weight != 0 && !(b.f.weight > 0 && b.f.weight <= 1) {
-		return cli.Usagef("--weight %v: want a number above 0, up to 1", b.f.weight)
-	}
 	home := b.c.homeDir()
 	conf := &config.Embedder{Static: b.f.embedder}
 	if b.f.embedder == "config" {
@@ -138,6 +156,9 @@ func (b *bench) meaning() error {
 		if conf = all.Embedder; conf == nil {
 			return noEmbedder()
 		}
+	}
+	if b.f.fit != "" && method != fusion.Convex {
+		return cli.Usagef("--fusion %s has no weight: omit it, or --fit", b.f.fusion)
 	}
 	b.options.Semantic = &fusion.Request{Fusion: method, Weight: cmp.Or(b.f.weight, conf.Weight)}
 	b.options.Embed, err = embedder.Open(b.c.fs, home, conf)
@@ -153,6 +174,7 @@ type bench struct {
 
 	results     []*recalleval.Result
 	comparisons map[string]*recalleval.Comparison // by set
+	fit         *recalleval.Fit
 }
 
 func (b *bench) run(dirs []string) error {
@@ -180,7 +202,6 @@ func (b *bench) run(dirs []string) error {
 			return err
 		}
 	}
-	b.comparisons = make(map[string]*recalleval.Comparison)
 	for _, r := range b.results {
 		if o := old[r.Set]; o != nil {
 			c := recalleval.Compare(o, r)
@@ -191,6 +212,12 @@ func (b *bench) run(dirs []string) error {
 	}
 	if err := b.write(); err != nil {
 		return err
+	}
+	if b.fit != nil && b.fit.Weight != b.fit.Old {
+		pair := config.Pair{Key: "embedder.weight", Value: fmt.Sprint(b.fit.Weight)}
+		if _, err := b.c.writeConfig(b.ctx, op.ConfigChange{Keys: []config.Pair{pair}}); err != nil {
+			return err
+		}
 	}
 	if b.c.JSON {
 		return b.printJSON()
@@ -284,7 +311,16 @@ func (b *bench) measure(s *recalleval.Set) error {
 	p := b.c.Progress(s.Name)
 	o := b.options
 	o.Progress = p.Step
-	r, err := recalleval.Run(b.ctx, s, o)
+	var r *recalleval.Result
+	var err error
+	if b.f.fit != "" {
+		b.fit, r, b.comparisons[s.Name], err = recalleval.FitWeight(b.ctx, s, o)
+		if errors.Is(err, recalleval.ErrFewQuestions) {
+			err = b.about(b.f.fit, err, "add questions, or set embedder.weight yourself")
+		}
+	} else {
+		r, err = recalleval.Run(b.ctx, s, o)
+	}
 	p.End()
 	if err == nil {
 		b.results = append(b.results, r)

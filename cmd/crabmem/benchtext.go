@@ -38,11 +38,12 @@ func (b *bench) write() error {
 type benchAnswer struct {
 	recalleval.Result
 	Compare *recalleval.Comparison `json:"compare,omitempty"`
+	Fit     *recalleval.Fit        `json:"fit,omitempty"` // of bench recall --fit; compare has the effect
 }
 
 func (b *bench) printJSON() error {
 	for _, r := range b.results {
-		if err := b.c.PrintJSON(benchAnswer{*r, b.comparisons[r.Set]}); err != nil {
+		if err := b.c.PrintJSON(benchAnswer{*r, b.comparisons[r.Set], b.fit}); err != nil {
 			return err
 		}
 	}
@@ -62,14 +63,17 @@ func (b *bench) text() {
 			half = append(half, fmt.Sprintf("±%.3f", (ci[1]-ci[0])/2))
 		}
 		quality = append(quality, means, half)
-		k := r.Cost
-		cost = append(cost, []string{display.Printable(r.Set), string(r.Mode), r.Analyzer, seconds(k.IndexCPU), seconds(k.IndexWall),
-			rate(float64(r.Docs), k.IndexCPU), rate(float64(k.TextBytes)/1e6, k.IndexCPU), micros(k.QueryP50), micros(k.QueryP99), micros(k.QueryMax),
-			display.Size(k.IndexBytes), display.Size(max(k.HeapBytes, 0))})
+		if k := r.Cost; k != nil {
+			cost = append(cost, []string{display.Printable(r.Set), string(r.Mode), r.Analyzer, seconds(k.IndexCPU), seconds(k.IndexWall),
+				rate(float64(r.Docs), k.IndexCPU), rate(float64(k.TextBytes)/1e6, k.IndexCPU), micros(k.QueryP50), micros(k.QueryP99), micros(k.QueryMax),
+				display.Size(k.IndexBytes), display.Size(max(k.HeapBytes, 0))})
+		}
 	}
 	c.Table(c.Out, quality, "123456789:")
-	c.Out.WriteString("\n")
-	c.Table(c.Out, cost, "3456789:;")
+	if len(cost) > 1 {
+		c.Out.WriteString("\n")
+		c.Table(c.Out, cost, "3456789:;")
+	}
 	for _, r := range b.results {
 		b.oddities(r)
 	}
@@ -77,6 +81,9 @@ func (b *bench) text() {
 		if k := b.comparisons[r.Set]; k != nil {
 			b.comparison(k)
 		}
+	}
+	if f := b.fit; f != nil {
+		c.Say("embedder.weight is %g, was %g: selected by %d questions; the figures are of %d others", f.Weight, f.Old, f.Queries, b.results[0].Queries)
 	}
 }
 

@@ -92,16 +92,26 @@ func Run(ctx context.Context, s *Set, o Options) (_ *Result, err error) {
 		return nil, err
 	}
 	defer func() { err = cmp.Or(err, ss.close()) }()
+	answers, err := ss.answers(ctx, s.Queries, o.Progress)
+	if err != nil {
+		return nil, err
+	}
+	r := o.result(s, ss, answers)
+	if r.Cost != nil {
+		err = ss.time(ctx, s.Queries, o.Passes)
+	}
+	return r, err
+}
+
+// result returns the result of a set with answers.
+func (o *Options) result(s *Set, ss *storeSet, answers []Answer) *Result {
 	r := &Result{
-		Set: s.Name, Mode: ss.mode, Analyzer: o.Analyzer.String(), Docs: len(s.Docs), Groups: s.Groups, Queries: len(s.Queries),
+		Set: s.Name, Mode: ss.mode, Analyzer: o.Analyzer.String(), Docs: len(s.Docs), Groups: s.Groups, Queries: len(answers), Answers: answers,
 		LeftOut: s.LeftOut, UnknownDocs: s.UnknownDocs, UnknownQueries: s.UnknownQueries, Ungrouped: s.Ungrouped,
 		Intervals: make(map[string][2]float64), Cost: ss.cost,
 	}
 	if o.Embed != nil {
 		r.Embedder = o.Embed.Identity()
-	}
-	if r.Answers, err = ss.answers(ctx, s.Queries, o.Progress); err != nil {
-		return nil, err
 	}
 	all := make([]values, len(r.Answers))
 	for i, a := range r.Answers {
@@ -112,10 +122,7 @@ func Run(ctx context.Context, s *Set, o Options) (_ *Result, err error) {
 	for i, name := range Metrics {
 		r.Intervals[name] = [2]float64{low[i], high[i]}
 	}
-	if r.Cost != nil {
-		err = ss.time(ctx, s.Queries, o.Passes)
-	}
-	return r, err
+	return r
 }
 
 // answers runs the queries concurrently.

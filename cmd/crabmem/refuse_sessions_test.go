@@ -28,7 +28,7 @@ var sessionRefusals = []refusal{
 		ts.Check(os.RemoveAll(filepath.Join(home, "sessions")))
 		return nil, nil
 	}},
-	{name: "file", code: cli.ExitCorrupt, another: true, prepare: func(ts *testscript.TestScript, home string) (before, after []string) {
+	{name: "file", code: cli.ExitCorrupt, prepare: func(ts *testscript.TestScript, home string) (before, after []string) {
 		ts.Check(os.RemoveAll(filepath.Join(home, "sessions")))
 		ts.Check(os.WriteFile(filepath.Join(home, "sessions"), []byte("one\n"), 0o600))
 		return nil, nil
@@ -56,7 +56,7 @@ var sessionRefusals = []refusal{
 		}))
 		return unprivileged(), nil
 	}},
-	{name: "in-use", code: cli.ExitConflict, writes: true, prepare: func(ts *testscript.TestScript, home string) (before, after []string) {
+	{name: "in-use", code: cli.ExitConflict, writes: true, asks: true, prepare: func(ts *testscript.TestScript, home string) (before, after []string) {
 		dir := filepath.Join(home, "sessions", ".locks")
 		ts.Check(os.MkdirAll(dir, 0o700))
 		// The script's sessions, and the lock of imports.

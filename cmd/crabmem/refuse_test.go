@@ -23,9 +23,8 @@ type refusal struct {
 	// writes: only commands that write fail in it; finds: only those that want
 	// a store to be there.
 	writes, finds bool
-	// another: the store or home is clearly another one than the daemon's, so it is
-	// also tried with a daemon.
-	another bool
+	// asks: the command looks for the daemon that holds the lock.
+	asks bool
 	// prepare changes a copy of the script's store and returns the words before
 	// and after the command.
 	prepare func(ts *testscript.TestScript, db string) (before, after []string)
@@ -52,7 +51,7 @@ var refusals = []refusal{
 		ts.Check(exec.Command("mkfifo", db).Run())
 		return nil, nil
 	}},
-	{name: "garbage", code: cli.ExitCorrupt, another: true, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
+	{name: "garbage", code: cli.ExitCorrupt, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
 		ts.Check(os.WriteFile(db, []byte("dear diary, this is no store at all"), 0o600))
 		return nil, nil
 	}},
@@ -68,7 +67,7 @@ var refusals = []refusal{
 		ts.Check(os.Chmod(filepath.Dir(db), 0o500))
 		return unprivileged(), nil
 	}},
-	{name: "in-use", code: cli.ExitConflict, writes: true, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
+	{name: "in-use", code: cli.ExitConflict, writes: true, asks: true, prepare: func(ts *testscript.TestScript, db string) (before, after []string) {
 		l, err := vfs.OS{}.Lock(db + "-lock")
 		ts.Check(err)
 		ts.Check(l.SetText("pid 4711\nboot x\ncommand crabmem serve\nsocket \nstate dirty\n"))
@@ -96,12 +95,12 @@ func unprivileged() []string {
 
 // flags returns the flags with which the command is tried in the situation. The copies
 // of stores and homes are not the daemon's, so with a daemon the command does the same
-// in all of them.
+// in most of them.
 func (r *refusal) flags(ts *testscript.TestScript) []string {
 	switch {
 	case ts.Getenv("CRABMEM_WITH_DAEMON") == "":
 		return []string{"", "--json"}
-	case r.another:
+	case r.asks:
 		return []string{""}
 	}
 	return nil

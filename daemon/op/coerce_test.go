@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"crabmem/daemon/op"
+	"crabmem/fuzz/race"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -16,6 +17,7 @@ import (
 // TestCoerceRandom: a call that fits its schema is not changed, and a call that is
 // corrected once is not changed again.
 func TestCoerceRandom(t *testing.T) {
+	race.Skip(t)
 	const runs = 5_000
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))

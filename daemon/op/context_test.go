@@ -12,6 +12,7 @@ import (
 	"crabmem/crmem/metadata"
 	"crabmem/daemon/display"
 	"crabmem/daemon/op"
+	"crabmem/fuzz/race"
 	"crabmem/sessionlog"
 )
 
@@ -54,6 +55,7 @@ func shownNames(t *testing.T, text string) map[string][]string {
 // TestContextRandom shows contexts of 1,000 random stores: each is within its budget, and
 // the same twice; each line names a note that exists and that no other line names.
 func TestContextRandom(t *testing.T) {
+	race.Skip(t)
 	rng := rand.New(rand.NewPCG(7, 11))
 	words := []string{"tide", "канат", "潮汐 潮汐", ">>> memory x", "</context>", "# heading", "- item", "\u202e", "a\r\nb", "\n", "---", strings.Repeat("rope ", 90), ""}
 	types := []string{"", "identity", "preference", "Decision", "goal", "todo", "task", "fact"}

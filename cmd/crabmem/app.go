@@ -85,7 +85,7 @@ func (c *app) execute(ctx context.Context, args []string) error {
 			return cli.Usagef("argument %d is not valid UTF-8: %q", i+1, a)
 		}
 	}
-	root.SetArgs(args)
+	root.SetArgs(spelledOut(root, args))
 	root.SetIn(c.Stdin)
 	root.SetOut(c.Out)
 	root.SetErr(c.Stderr)

@@ -109,6 +109,31 @@ var otherWords = map[string]map[string]string{
 	},
 }
 
+// accepted are the words of otherWords that run their command.
+var accepted = []string{"search", "find", "add", "save", "get", "cat", "rm", "delete", "logs"}
+
+// spelledOut returns the arguments with the command that an accepted word means, and
+// without the word list of crabmem agents list.
+func spelledOut(root *cobra.Command, args []string) []string {
+	for i := 0; i < len(args); i++ {
+		word := args[i]
+		if strings.HasPrefix(word, "-") {
+			if f := root.PersistentFlags().Lookup(strings.TrimLeft(word, "-")); f != nil && f.NoOptDefVal == "" {
+				i++ // the value of the flag
+			}
+			continue
+		}
+		if slices.Contains(accepted, word) {
+			return slices.Concat(args[:i], strings.Fields(otherWords["crabmem"][word]), args[i+1:])
+		}
+		if word == "agents" && i+1 < len(args) && args[i+1] == "list" {
+			return slices.Delete(slices.Clone(args), i+1, i+2)
+		}
+		break
+	}
+	return args
+}
+
 // suggestions returns complete commands for the unknown command name: the equivalent
 // of the command that other programs call name, or else commands with similar names.
 func suggestions(of *cobra.Command, name string) []string {

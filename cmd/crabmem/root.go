@@ -143,9 +143,9 @@ may contain other stores, called spaces: see crabmem spaces and --space.
 Sessions, the logs of conversations, are in sessions/ in the home.
 
 Names are exact. If no entry has the given name, crabmem uses the entry with
-that alias, if exactly one entry has the alias. "-" means standard input or
-output. If the first word is not a command, crabmem runs the program
-crabmem-WORD, or crabtalk-WORD, on the PATH.
+that alias, if exactly one entry has the alias, or else the entry of an ID, as
+#5. "-" means standard input or output. If the first word is not a command,
+crabmem runs the program crabmem-WORD, or crabtalk-WORD, on the PATH.
 
 Exit codes:
   0    success

@@ -5,15 +5,25 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 
 	"crabmem/crmem"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
 )
 
-// FindEntry returns the entry of a name, or of an alias that one entry has.
+// FindEntry returns the entry of a name, or of an alias that one entry has, or else of an
+// ID after #.
 func FindEntry(s *crmem.Store, name string) (crmem.Entry, error) {
 	e, err := s.Get(name)
+	if id := numberOf(name); id != 0 && errors.Is(err, crmem.ErrNotFound) {
+		for e := range s.All() {
+			if e.ID == id {
+				return e, nil
+			}
+		}
+	}
 	switch {
 	case errors.Is(err, crmem.ErrAmbiguous):
 		return e, &errtable.Error{Kind: "ambiguous", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, Path: s.Path(), Err: err,
@@ -22,6 +32,16 @@ func FindEntry(s *crmem.Store, name string) (crmem.Entry, error) {
 		return e, notFound(s, err, nearFix(s, name)+"run crabmem list to see the names, or crabmem recall to search the entries", "no entry %q", name)
 	}
 	return e, err
+}
+
+// numberOf returns the ID in a name such as #5, or 0.
+func numberOf(name string) uint64 {
+	digits, _ := strings.CutPrefix(name, "#")
+	id, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil || "#"+digits != name {
+		return 0
+	}
+	return id
 }
 
 // isArchive returns the error for an archive in place of a note.
@@ -37,7 +57,7 @@ func FindToRemove(s *crmem.Store, name string, archives bool) (crmem.Entry, erro
 	switch {
 	case err != nil:
 		return e, err
-	case !crmem.SameName(e.Name, name): // an alias is too often an alias of another entry, too
+	case !crmem.SameName(e.Name, name) && numberOf(name) != e.ID: // an alias is too often an alias of another entry, too
 		return e, notFound(s, crmem.ErrNotFound, "crabmem forget "+errtable.ShellWord(e.Name), "no entry %q; it is an alias of %q", name, e.Name)
 	case e.Kind == crmem.Archive && !archives:
 		return e, isArchive(s, name, "crabmem forget --archive "+errtable.ShellWord(name))

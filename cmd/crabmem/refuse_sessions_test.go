@@ -56,7 +56,7 @@ var sessionRefusals = []refusal{
 		}))
 		return unprivileged(), nil
 	}},
-	{name: "in-use", code: cli.ExitConflict, writes: true, asks: true, prepare: func(ts *testscript.TestScript, home string) (before, after []string) {
+	{name: "in-use", code: cli.ExitConflict, writes: true, prepare: func(ts *testscript.TestScript, home string) (before, after []string) {
 		dir := filepath.Join(home, "sessions", ".locks")
 		ts.Check(os.MkdirAll(dir, 0o700))
 		// The script's sessions, and the lock of imports.
@@ -81,7 +81,7 @@ func refusesSessions(ts *testscript.TestScript, args []string, writes, finds boo
 		if skip[r.name] || r.writes && !writes || r.finds && !finds || elsewhere(r) {
 			continue
 		}
-		for _, flag := range r.flags(ts) {
+		for _, flag := range []string{"", "--json"} {
 			home, err := os.MkdirTemp(ts.MkAbs("."), "refuse-"+r.name+flag+"-")
 			ts.Check(err)
 			ts.Check(os.CopyFS(filepath.Join(home, "sessions"), os.DirFS(filepath.Join(origin, "sessions"))))

@@ -6,7 +6,6 @@ require (
 	github.com/adhocore/gronx v1.20.4
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/blevesearch/bleve/v2 v2.6.1
-	github.com/blevesearch/go-porterstemmer v1.0.3
 	github.com/blevesearch/snowballstem v0.9.0
 	github.com/bufbuild/protocompile v0.14.1
 	github.com/chromedp/cdproto v0.159.0
@@ -42,6 +41,8 @@ require (
 	google.golang.org/protobuf v1.36.12
 	modernc.org/sqlite v1.60.1
 )
+
+require github.com/blevesearch/go-porterstemmer v1.0.3 // indirect
 
 require (
 	github.com/RoaringBitmap/roaring/v2 v2.14.5 // indirect

@@ -9,7 +9,7 @@ import (
 
 // Layout of a stored index. FORMAT.md describes the bytes.
 const (
-	layoutMagic  = 0x3458444935324d42 // "BM25IDX4", little-endian
+	layoutMagic  = 0x3558444935324d42 // "BM25IDX5", little-endian
 	groupEntries = 64                 // entries of the dictionary that are read together
 	pageGroups   = 256                // groups that a page of the group index lists
 	mostShared   = 63                 // bytes that an entry shares with the one before

@@ -29,7 +29,7 @@ func TestOpenRefuses(t *testing.T) {
 	for want, err := range map[string]error{
 		"8 bytes are too few":    open(good[:8], analysis.Standard),
 		"another magic number":   open(good[:len(good)-1], analysis.Standard),
-		"has another magic":      open(bytes.Replace(good, []byte("BM25IDX4"), []byte("BM25IDX3"), 1), analysis.Standard), // other terms
+		"has another magic":      open(bytes.Replace(good, []byte("BM25IDX5"), []byte("BM25IDX4"), 1), analysis.Standard), // other terms
 		"the footer has wrong s": open(append([]byte("more"), good...), analysis.Standard),
 		"analyzer is standard, ": open(good, analysis.Plain),
 	} {

@@ -217,11 +217,11 @@ func TestScoresEqualExplanations(t *testing.T) {
 }
 
 func TestExact(t *testing.T) {
-	l := newLibrary(t, []string{"the universities of it"}, []string{"the universe of it"})
-	if got := l.ids(l.query("Universe", 0)); !slices.Equal(got, []uint64{2, 1}) {
+	l := newLibrary(t, []string{"the connections of it"}, []string{"the connect of it"})
+	if got := l.ids(l.query("Connect", 0)); !slices.Equal(got, []uint64{2, 1}) {
 		t.Errorf("found %v, want the word as it is in the query first", got)
 	}
-	if got := l.ids(l.query("universities", 0)); !slices.Equal(got, []uint64{1, 2}) {
+	if got := l.ids(l.query("connections", 0)); !slices.Equal(got, []uint64{1, 2}) {
 		t.Errorf("found %v, want the word as it is in the query first", got)
 	}
 }

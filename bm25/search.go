@@ -140,7 +140,7 @@ func (s *searcher) parseText(x *Index, q Query, text string) {
 		s.terms = append(s.terms[:0], s.terms[stop:]...)
 	}
 	if unknown && q.Correct && x.analyzer == analysis.Standard {
-		s.corrections = s.correct(x)
+		s.corrections = s.correct(x, q)
 	}
 	if x.stored != nil {
 		s.attachAll(x)

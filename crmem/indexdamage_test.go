@@ -105,7 +105,7 @@ func TestIndexDamaged(t *testing.T) {
 		},
 		"log": func(name string) { c.fs.WriteFile(name, c.bytes("/m.db-wal"), 0o600) },
 	}
-	for what, version := range map[string]byte{"newer": 8, "other terms": 6} {
+	for what, version := range map[string]byte{"newer": 9, "other terms": 7} {
 		damages[what] = func(name string) {
 			b := append([]byte{}, files[name]...)
 			foot := b[len(b)-format.IndexFooterSize:]

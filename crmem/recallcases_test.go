@@ -49,6 +49,23 @@ func TestReplyCases(t *testing.T) {
 	checkCases(t, "../testdata/recall/replies", 20, 2)
 }
 
+// TestTypoCases runs queries with a misspelling, or with a word that no entry contains but
+// that is one edit from another entry's word. Their author did not see the rules. Each
+// query also runs in a store with only its conversation.
+func TestTypoCases(t *testing.T) {
+	t.Parallel()
+	dir := "../testdata/recall/typos"
+	checkCases(t, dir, 30, 2)
+	conversation := func(name string) string { return name[:strings.LastIndexByte(name, '-')] }
+	entries := caseEntries(t, dir)
+	for _, c := range recallCases(t, dir, entries) {
+		alone := slices.DeleteFunc(slices.Clone(entries), func(e crmem.Entry) bool { return conversation(e.Name) != conversation(c.want) })
+		if best := bestNames(t, caseStore(t, alone), c.query, false); best[0] != c.want {
+			t.Errorf("%q in its conversation alone: the best are %q", c.line, best)
+		}
+	}
+}
+
 // checkCases runs the hand-written queries of dir on a small store, with the
 // entries in the order of the file and in reverse order. An entry that is first
 // in only one order is first because of its id. Known failures are in

@@ -27,7 +27,7 @@ func TestTokens(t *testing.T) {
 		{analysis.Plain, "œufs—THE Crème l'été", "œufs crème été"},
 		{analysis.Plain, strings.Repeat("x", 63) + " " + strings.Repeat("Y", 200), strings.Repeat("x", 63) + " " + strings.Repeat("y", 200)},
 		{analysis.Plain, "", ""},
-		{analysis.Standard, "The user's engines are Running", "the user engin ar run"},
+		{analysis.Standard, "The user's engines are Running", "the user engin are run"},
 		{analysis.Standard, "deploy deploys Deployed deploying deployment redeployments", "deploy deploy deploy deploy deploy redeploy"},
 		{analysis.Standard, "employer's enjoyable days say said eyes eyed eye buys", "employ enjoy day say say ey ey ey buy"},
 		{analysis.Standard, "carry carries happily daily dyed", "carri carri happili daili dy"},

@@ -15,7 +15,10 @@ func Terms(a Analyzer) func(fields []string) []string {
 }
 
 // Regular contains the word of each irregular form.
-var Regular, _ = irregular()
+var Regular = regularWords()
+
+// Stem returns the stem of a lower-case word of at least three letters.
+func Stem(word string) string { return string(porter([]byte(word))) }
 
 // StemForeign returns the stem of a folded word that is not Latin.
 func StemForeign(word string) string {

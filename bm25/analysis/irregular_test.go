@@ -15,6 +15,9 @@ func TestIrregular(t *testing.T) {
 		t.Fatalf("%d irregular forms", len(analysis.Regular))
 	}
 	for form, word := range analysis.Regular {
+		if form == word {
+			continue
+		}
 		if analysis.Regular[word] != "" {
 			t.Errorf("%s is a form of %s, which is a form, too", form, word)
 		}

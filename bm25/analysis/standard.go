@@ -8,7 +8,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/blevesearch/go-porterstemmer"
 	"github.com/blevesearch/snowballstem"
 	"golang.org/x/text/unicode/norm"
 )
@@ -290,19 +289,7 @@ func englishStem(word []byte) []byte {
 	if !inflected(word) {
 		return word
 	}
-	var letters [maxStem]rune
-	for i, c := range word {
-		letters[i] = rune(c)
-	}
-	stem := porterstemmer.StemWithoutLowerCasing(letters[:len(word)])
-	if n := len(stem) - 1; n > 0 && stem[n] == 'i' && word[n] == 'y' && strings.IndexByte("aeiou", word[n-1]) >= 0 {
-		stem[n] = 'y' // deploy, deploys, and deployment have one stem
-	}
-	word = word[:len(stem)]
-	for i, r := range stem {
-		word[i] = byte(r)
-	}
-	return word
+	return porter(word)
 }
 
 // stemmed reports whether a run consists of lower-case ASCII letters and is certain
@@ -349,37 +336,37 @@ func inflected(word []byte) bool {
 
 // irregularWords lists English words with irregular forms: each line is a word and
 // the forms that give its terms. It omits forms that are as often another word
-// (left, led, lives, saw, spring).
+// (left, led, lives, saw, spring). A word without forms is its own stem: its ending is
+// none, or gives it another meaning.
 //
 //go:embed irregular.txt
 var irregularWords string
 
-// irregular returns the word of each form, and the forms of each word by the stem
-// of the word. The first call makes both maps.
-var irregular = sync.OnceValues(func() (words map[string]string, forms map[string][]string) {
-	words, forms = map[string]string{}, map[string][]string{}
+// regularWords returns the word of each form.
+var regularWords = sync.OnceValue(func() map[string]string {
+	m := map[string]string{}
 	for line := range strings.Lines(irregularWords) {
-		word := strings.Fields(line)
-		if len(word) == 0 {
-			continue
-		}
-		stem := string(englishStem([]byte(word[0])))
-		for _, form := range word[1:] {
-			words[form] = word[0]
-			forms[stem] = append(forms[stem], form)
+		words := strings.Fields(line)
+		for _, form := range words[min(1, len(words)-1):] {
+			m[form] = words[0]
 		}
 	}
-	return words, forms
+	return m
+})
+
+// irregular returns the irregular forms of each word by the stem of the word.
+var irregular = sync.OnceValue(func() map[string][]string {
+	m := map[string][]string{}
+	for line := range strings.Lines(irregularWords) {
+		words := strings.Fields(line)
+		stem := string(englishStem([]byte(words[0])))
+		m[stem] = append(m[stem], words[1:]...)
+	}
+	return m
 })
 
 // IrregularForms returns the irregular forms of the word with a stem.
-func IrregularForms(stem []byte) []string {
-	_, forms := irregular()
-	return forms[string(stem)]
-}
+func IrregularForms(stem []byte) []string { return irregular()[string(stem)] }
 
 // regular returns the word of an irregular form, or "".
-func regular(form []byte) string {
-	words, _ := irregular()
-	return words[string(form)]
-}
+func regular(form []byte) string { return regularWords()[string(form)] }

@@ -25,22 +25,22 @@ var streams = []struct {
 }{
 	{
 		"brain", brainTexts,
-		"46d358cc2f80810b78aa0cb04f7620bd6d65399658d2f2ef34378855017acc7f",
+		"2b37f910244d59c58dbec5f940f298a56fd1dfe1efc6eda274abf2eacc34e265",
 		"67a0bd51d723d6b0e1687dd55038bfba5ac66f8b9345ed9b574980d0c40fa93f",
 	},
 	{
 		"zipf", func(*testing.T) []string { return corpus.NewZipf(1).Docs(2000) },
-		"3fd7ecf200facbcbd03048b28a64f51af27dd4be93eb735fba1e518836a6dda9",
+		"bde813e6de525aa173c3552f4974d939487d109c49e46133cb813765b70552ce",
 		"f3ac12562e64943baf0f168a57cc9b37daf280b44dc8e1e4d34865560c6267f1",
 	},
 	{
 		"words", wordTexts,
-		"411bdaa5991d947ef86725370d8889758104202ee17d3fb9f217230b2bf69afa",
+		"3527c2cbe4ca0749b4aadeb1e3be5ff4928658c69775694fbf3eb90262fc1fa2",
 		"063db60ecbb9894c12ccb93753a558738f43bbd7db2e12d4907e8bffa6e5055d",
 	},
 	{
 		"runes", runeTexts,
-		"7f316a7b747bc9c98965ecd348a735becc309a78559ec92cf6da7ea9ca74be5b",
+		"c85623dc2dc4d9b3dffcc315482579c7721c26edccf51b1c8854e50259884433",
 		"7c86528645e2c98bbad7391c42f235cbfbed6b6891eee339f58fcc79feba9ec9",
 	},
 }

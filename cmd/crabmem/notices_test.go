@@ -43,7 +43,31 @@ go test ./cmd/crabmem -run TestThirdPartyNotices -notices.update   # write
 | prefixes and lengths of keys (daemon/secret/scan/rules.go) | configuration of gitleaks | MIT |
 | time zones | IANA time zone database, in Go (time/tzdata) | public domain |
 | HTML entities | HTML standard, in github.com/yuin/goldmark | MIT |
+| usual and related English words (bm25/analysis/english.txt) | lemmas and derivations of WordNet 3.0 that are words of cl100k_base; other spellings and short forms are by this project | WordNet license below, MIT |
 | English stemmer, irregular words, and stop words; sample brain; prompts; templates | this project | MIT |
+
+## WordNet
+
+WordNet 3.0 Copyright 2006 by Princeton University. All rights reserved.
+
+Permission to use, copy, modify and distribute this software and database and its
+documentation for any purpose and without fee or royalty is hereby granted, provided
+that you agree to comply with the following copyright notice and statements,
+including the disclaimer, and that the same appear on ALL copies of the software,
+database and documentation, including modifications that you make for internal use or
+for distribution.
+
+THIS SOFTWARE AND DATABASE IS PROVIDED "AS IS" AND PRINCETON UNIVERSITY MAKES NO
+REPRESENTATIONS OR WARRANTIES, EXPRESS OR IMPLIED. BY WAY OF EXAMPLE, BUT NOT
+LIMITATION, PRINCETON UNIVERSITY MAKES NO REPRESENTATIONS OR WARRANTIES OF
+MERCHANTABILITY OR FITNESS FOR ANY PARTICULAR PURPOSE OR THAT THE USE OF THE LICENSED
+SOFTWARE, DATABASE OR DOCUMENTATION WILL NOT INFRINGE ANY THIRD PARTY PATENTS,
+COPYRIGHTS, TRADEMARKS OR OTHER RIGHTS.
+
+The name of Princeton University or Princeton may not be used in advertising or
+publicity pertaining to distribution of the software and/or database. Title to
+copyright in this software, database and any associated documentation shall at all
+times remain with Princeton University and LICENSEE agrees to preserve same.
 
 ## Go
 

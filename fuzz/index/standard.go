@@ -7,7 +7,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/blevesearch/go-porterstemmer"
+	"crabmem/bm25/analysis"
+
 	"github.com/blevesearch/snowballstem"
 	"github.com/blevesearch/snowballstem/russian"
 	"golang.org/x/text/cases"
@@ -112,13 +113,10 @@ func englishStem(word string) string {
 	if w := regular[word]; w != "" {
 		word = w
 	}
-	stem := porterstemmer.StemString(word)
-	for _, vowel := range []string{"a", "e", "i", "o", "u"} {
-		if before, ok := strings.CutSuffix(stem, vowel+"i"); ok && strings.HasPrefix(word, before+vowel+"y") {
-			return before + vowel + "y"
-		}
+	for stem := range analysis.Standard.Tokens(word) {
+		return stem // TestStemsOfWords checks it
 	}
-	return stem
+	return ""
 }
 
 // identifierTokens returns the stem of a word and, for a camelCase name of at

@@ -13,7 +13,7 @@ const (
 	IndexFooterSize = 512
 
 	indexFileMagic   = "CRMEMIDX"
-	indexFileVersion = 7
+	indexFileVersion = 8
 
 	// IndexEntrySize is the size of an entry of section IndexEntries, and
 	// IndexNameSize of section IndexNames.

@@ -147,11 +147,13 @@ func (s *searcher) related(x *Index, c *Correction, words []string) {
 // split adds the terms of two words that a word joins, if one of the best documents contains
 // one after the other.
 func (s *searcher) split(x *Index, q Query, c *Correction) {
-	for i := minJoined; i < len(c.Word) && q.Texts != nil; i++ {
+	searches := 0
+	for i := minJoined; i < len(c.Word) && q.Texts != nil && searches < maxChoices; i++ {
 		a, b := c.Word[:i], c.Word[i:]
 		if !utf8.RuneStart(b[0]) || len(b) < minJoined && !isAdverb(b) || !s.knows(x, a) || !s.knows(x, b) {
 			continue
 		}
+		searches++
 		o := searchers.Get().(*searcher)
 		o.parse(x, Query{Text: a + " " + b})
 		found := slices.ContainsFunc(o.search(x, Query{Limit: RerankLimit}).Hits, func(h Hit) bool {
@@ -177,7 +179,7 @@ func (s *searcher) split(x *Index, q Query, c *Correction) {
 // knows reports whether a document contains a word.
 func (s *searcher) knows(x *Index, word string) (ok bool) {
 	s.scanner.Terms([]byte(word), func(term []byte) {
-		_, found := x.lookUp(term, analysis.IsStopWord(term))
+		_, found := x.lookUp(term, true)
 		ok = ok || found
 	})
 	return ok

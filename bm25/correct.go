@@ -145,12 +145,16 @@ func (s *searcher) related(x *Index, c *Correction, words []string) {
 }
 
 // split adds the terms of two words that a word joins, if one of the best documents contains
-// one after the other.
-func (s *searcher) split(x *Index, q Query, c *Correction) {
+// one after the other. A usual word such as office contains
+// a word of three letters by chance, unless it ends in an adverb.
+func (s *searcher) split(x *Index, q Query, c *Correction, isUsual bool) {
 	searches := 0
 	for i := minJoined; i < len(c.Word) && q.Texts != nil && searches < maxChoices; i++ {
 		a, b := c.Word[:i], c.Word[i:]
-		if !utf8.RuneStart(b[0]) || len(b) < minJoined && !isAdverb(b) || !s.knows(x, a) || !s.knows(x, b) {
+		if !utf8.RuneStart(b[0]) || !s.knows(x, a) || !s.knows(x, b) {
+			continue
+		}
+		if isChance := isUsual && min(len(a), len(b)) == minJoined; !isAdverb(b) && (isChance || len(b) < minJoined) {
 			continue
 		}
 		searches++
@@ -205,7 +209,7 @@ func (s *searcher) correction(x *Index, q Query, w queryWord, rest float64) Corr
 		s.similar(x, &c, isUsual, rest)
 	}
 	if len(c.Words) == 0 && w.text != "" {
-		s.split(x, q, &c)
+		s.split(x, q, &c, isUsual)
 	}
 	return c
 }

@@ -82,7 +82,7 @@ line per set.`,
 		Example: `  crabmem bench recall tiny
   crabmem bench recall tiny --analyzer plain --save plain.json --per-query plain.jsonl
   crabmem bench recall tiny --mode pooled --save run.json && crabmem bench recall tiny --compare run.json
-  crabmem bench recall --fit questions.tsv || crabmem config set embedder.weight 0.6
+  crabmem bench recall --fit questions.tsv
   printf 'how do we ship?\tdeploy\n' > q.tsv && crabmem bench recall --store memory.db --questions q.tsv --json`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs

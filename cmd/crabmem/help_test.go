@@ -208,12 +208,16 @@ func TestExamples(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if strings.Fields(cmd.CommandPath())[0] == "model" {
+			if name := strings.Fields(cmd.CommandPath())[0]; name == "model" || name == "bench" {
 				for _, name := range []string{"minilm", "potion-base-8M"} {
 					if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(top, "testdata", "static"))); err != nil {
 						t.Fatal(err)
 					}
 				}
+			}
+			if strings.HasPrefix(cmd.CommandPath(), "bench") {
+				shell(`crabmem model add minilm && crabmem config set embedder.static minilm`)
+				shell(`for i in $(seq 60); do printf "deploy on day $i\tdeploy\n"; done > questions.tsv`)
 			}
 			if cmd.CommandPath() == "model remove" {
 				shell(`crabmem model add minilm && crabmem model add potion-base-8M --name potion`)

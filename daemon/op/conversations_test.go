@@ -13,6 +13,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/metadata"
 	"crabmem/daemon/op"
+	"crabmem/fuzz/race"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
 	"crabmem/sessionlog/search"
@@ -48,6 +49,7 @@ func randomConversations(rng *rand.Rand, word func() string) (heads []sessionlog
 // sessions, with 1,000 random queries. All searches return them in the same order. The
 // names of the entries contain no terms, because messages of sessions have no names.
 func TestMessagesRankEqually(t *testing.T) {
+	race.Skip(t)
 	rng := rand.New(rand.NewPCG(3, 8))
 	words := strings.Fields("ship deploy canary harbor kettle ticket budget garden violin planet coffee marathon passport recipe novel sister hotel " +
 		"camera invoice doctor bridge January yesterday Tuesday running ran apples friendly quickly 東京 寿司 バス")

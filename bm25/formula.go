@@ -4,6 +4,7 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+	"unicode/utf8"
 	"unsafe"
 
 	"crabmem/bm25/analysis"
@@ -20,7 +21,8 @@ func idf(n, df int) float64 {
 }
 
 // Rarity returns the sum of the IDFs of the words of a query, without stop words. A word
-// that no document contains counts as the rarest one.
+// that no document contains counts as the rarest one. Unspaced scripts do not count: their
+// terms overlap, so the sum would count a word several times.
 func (x *Index) Rarity(query string) (sum float64) {
 	x.rlock()
 	defer x.runlock()
@@ -28,7 +30,7 @@ func (x *Index) Rarity(query string) (sum float64) {
 	defer searchers.Put(s)
 	seen := make(map[string]bool)
 	s.scanner.Query(x.analyzer, query, func(term []byte, weight float64) {
-		if seen[string(term)] || analysis.IsStopWord(term) {
+		if first, _ := utf8.DecodeRune(term); seen[string(term)] || analysis.IsStopWord(term) || analysis.IsUnspaced(first) {
 			return
 		}
 		seen[string(term)] = true

@@ -70,7 +70,7 @@ func TestRarity(t *testing.T) {
 	}
 	idf := func(df float64) float64 { return math.Log((3-df+0.5)/(df+0.5) + 1) }
 	for text, want := range map[string]float64{
-		"": 0, "the": 0, "red": idf(3), "the fox": idf(1), "zebra": idf(0), "red fox zebra fox": idf(3) + idf(1) + idf(0),
+		"": 0, "the": 0, "東京都": 0, "red": idf(3), "the fox": idf(1), "zebra": idf(0), "red fox zebra fox": idf(3) + idf(1) + idf(0),
 	} {
 		if got := x.Rarity(text); math.Abs(got-want) > 1e-12 {
 			t.Errorf("%q: %v, want %v", text, got, want)

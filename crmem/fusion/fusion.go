@@ -34,7 +34,7 @@ func ParseMethod(name string) (Method, error) {
 // DefaultWeight and StaticWeight are the weights of meaning in a convex fusion, of models
 // that read sentences and of static ones. DESIGN.md has measurements.
 const (
-	DefaultWeight = 0.2
+	DefaultWeight = 0.3
 	StaticWeight  = 0.07
 )
 
@@ -43,6 +43,7 @@ const Least = 100
 
 const (
 	fullScore      = 1.5             // share of the IDFs of the query in a score by words of 1
+	leastBest      = 0.5             // of the best text by words
 	rankConstant   = 60              // of ReciprocalRank
 	defaultTimeout = 3 * time.Second // to embed a query
 )
@@ -138,7 +139,7 @@ type Fused struct {
 	// Lexical is the score by words, with importance; 0: no match. Cosine is that of the
 	// vectors of the query and the text; nil: no vector. Both are followed by the values
 	// that count as 0 and as 1. For cosines, they are the least and the largest among the
-	// texts that words or meaning found.
+	// texts that words or meaning found, but the largest is 1 if the model reads sentences.
 	Lexical float64    `json:"lexical"`
 	Scores  [2]float64 `json:"scores"`
 	Cosine  *float64   `json:"cosine,omitempty"`
@@ -171,8 +172,10 @@ type Candidate struct {
 //
 // For a model that reads sentences, a score by words counts as its share of the best score
 // or of one that matches all words of the query, whichever is larger: the best of weak
-// matches is weak. For a static model, which sees little more than words, the best score by
-// words is 1 and the least is 0.
+// matches is weak, but at least leastBest. Meaning is the square of the place of the cosine
+// between the least one and 1, that of the same text: the nearest of unrelated texts is not
+// near. For a static model, which sees little more than words, the least and the best score
+// and cosine are 0 and 1.
 func (r *Request) Combine(m *embed.Model, rarity float64, list []Candidate) []*Fused {
 	var scores, cosines bounds
 	for _, c := range list {
@@ -183,9 +186,12 @@ func (r *Request) Combine(m *embed.Model, rarity float64, list []Candidate) []*F
 			cosines.add(*c.Cosine)
 		}
 	}
-	weight := StaticWeight
-	if !m.Static {
-		weight, scores.of = DefaultWeight, [2]float64{0, max(scores.of[1], fullScore*rarity)}
+	weight, nearest := StaticWeight, cosines.of[1]
+	if best := scores.of[1]; !m.Static {
+		weight, scores.of = DefaultWeight, [2]float64{0, max(best, min(fullScore*rarity, best/leastBest))}
+		if cosines.of[0] != nearest {
+			cosines.add(1)
+		}
 	}
 	all := make([]*Fused, len(list))
 	for i, c := range list {
@@ -193,7 +199,7 @@ func (r *Request) Combine(m *embed.Model, rarity float64, list []Candidate) []*F
 		if f.Fusion == ReciprocalRank {
 			f.rank(i+1, c.Rank)
 		} else {
-			f.normalize(cmp.Or(r.Weight, weight))
+			f.normalize(cmp.Or(r.Weight, weight), nearest, m.Static)
 		}
 		all[i] = f
 	}
@@ -211,16 +217,21 @@ func (f *Fused) rank(lexical, meaning int) {
 }
 
 // normalize computes the parts of a convex fusion. Without a vector, a text neither gains
-// nor loses: its meaning is worth what its words are.
-func (f *Fused) normalize(weight float64) {
+// nor loses: its meaning is the share of the best meaning that its words are of all words.
+func (f *Fused) normalize(weight, nearest float64, static bool) {
 	f.Weight = weight
 	if f.Lexical > 0 {
 		f.Words = position(f.Lexical, f.Scores)
 	}
-	f.Meaning = f.Words
+	share := f.Words
 	if f.Cosine != nil {
-		f.Meaning = position(*f.Cosine, f.Cosines)
+		nearest, share = *f.Cosine, 1
 	}
+	place := position(nearest, f.Cosines)
+	if !static {
+		place *= place
+	}
+	f.Meaning = share * place
 }
 
 // position returns the place of a value between two bounds, from 0 to 1.

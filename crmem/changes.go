@@ -204,7 +204,8 @@ func changeOf(before, after format.Record) (c Change) {
 
 // Undo restores the entry of change seq to its state before the change, with its ID
 // and its time. It returns the change that it made. If the change belongs to a rename that
-// also changed links, it undoes all of them or none, and returns the change of the name.
+// also changed links, Undo takes back the rename and all links, or fails, and returns the
+// change of the name.
 // first is as for [Store.Overwrite].
 //
 // Errors: [ErrNotFound] if the history has no such change; [ErrStale] if the entry

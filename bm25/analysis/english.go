@@ -91,8 +91,8 @@ func ends(word []byte, ending string) bool {
 	return ok
 }
 
-// isVowel reports whether letter i is a vowel. A y is one after a consonant, and a u is none
-// after a q.
+// isVowel reports whether letter i is a vowel. A y is one after a consonant, and a u is one
+// except after a q.
 func isVowel(word []byte, i int) bool {
 	switch word[i] {
 	case 'a', 'e', 'i', 'o':

@@ -336,8 +336,8 @@ func inflected(word []byte) bool {
 
 // irregularWords lists English words with irregular forms: each line is a word and
 // the forms that give its terms. It omits forms that are as often another word
-// (left, led, lives, saw, spring). A word without forms is its own stem: its ending is
-// none, or gives it another meaning.
+// (left, led, lives, saw, spring). A word without forms is its own stem: it has no ending,
+// or one that gives it another meaning.
 //
 //go:embed irregular.txt
 var irregularWords string

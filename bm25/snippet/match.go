@@ -125,8 +125,8 @@ func (f *finder) mayHave(word string) bool {
 	return false
 }
 
-// unspaced returns the length of the longest prefix of text of which all characters, or
-// none, are of an unspaced script.
+// unspaced returns the length of the longest prefix of text whose characters are all of
+// unspaced scripts, or all of others.
 func unspaced(text string, all bool) int {
 	for i, r := range text {
 		if analysis.IsUnspaced(r) != all && (i == 0 || !unicode.IsMark(r)) {

@@ -1,5 +1,5 @@
-// Package lazyregexp compiles regular expressions at their first use, so that the start of
-// a program that needs none of them costs nothing.
+// Package lazyregexp compiles regular expressions at their first use, because most starts of
+// the program use only a few of them.
 package lazyregexp
 
 import (

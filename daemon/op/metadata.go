@@ -70,7 +70,7 @@ func (a *MetadataArgs) Edit() (*metadata.Edit, error) {
 	return e, nil
 }
 
-// place sets the position of a message that has none: after the last message of its
+// place sets the position of a message without one: after the last message of its
 // conversation. Messages with one position rank in the order in which they were created.
 func (s Store) place(ctx context.Context, o *crmem.Remember) error {
 	if o.Metadata == nil {

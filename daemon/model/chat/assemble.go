@@ -278,9 +278,13 @@ func (b *balance) closed() bool { return b.depth == 0 && !b.quoted }
 
 // complete reports whether the text is not empty and no bracket or string is
 // open. If some fragments replaced the text, and others were added to it, that
-// must also hold for all fragments in a row.
+// must also hold for all fragments in a row. It is enough if these are an object:
+// a fragment that equals the text so far may be the next part.
 func (t *argumentText) complete() bool {
-	return len(t.text) > 0 && t.open.closed() && (!t.replaced || !t.added || t.allOpen.closed())
+	if len(t.text) > 0 && t.open.closed() && (!t.replaced || !t.added || t.allOpen.closed()) {
+		return true
+	}
+	return len(t.all) > 0 && t.allOpen.closed() && json.Valid(t.all)
 }
 
 // isTail reports whether a fragment cannot begin arguments.

@@ -181,7 +181,7 @@ func (c *conversations) message(id uint64) (b bm25.Message, ok bool) {
 // conversation, from 1. If the entry name is a message of it, NextPosition returns its
 // position.
 func (s *Store) NextPosition(ctx context.Context, conversation, name string) (uint64, error) {
-	e, _ := s.Get(name) // without an entry, the ID is 0
+	e, _ := s.find(name) // without an entry, the ID is 0; this counts no read
 	ix, err := s.indexed(ctx, analysis.Standard)
 	if err != nil {
 		return 0, err

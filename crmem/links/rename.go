@@ -7,10 +7,9 @@ import (
 	"crabmem/crmem/metadata"
 )
 
-// Renamed returns the content of an entry of s for the time after old has the name to.
-// The links that lead to old by its name have the new one. Links that another spelling
-// leads to another entry have the name of that entry if the new name could change where
-// they lead.
+// Renamed returns the content that e must have when old has the name to, so that each link
+// leads to the same entry as before. A link to old gets the new name. A link to another
+// entry gets that entry's name if it has another spelling that also fits old or the new name.
 func Renamed(s *crmem.Store, e, old crmem.Entry, to string) string {
 	return metadata.Relink(e.Content, func(link string) string {
 		target := metadata.Target(link)
@@ -19,11 +18,12 @@ func Renamed(s *crmem.Store, e, old crmem.Entry, to string) string {
 			return link
 		}
 		part, name := strings.TrimSuffix(target, d.Rest), d.Entry.Name
-		if moved := crmem.Fits(to, part) || crmem.Fits(old.Name, part); name != old.Name && (!moved || part == name) || name == old.Name && d.Alias && !moved {
-			return link
-		}
-		if name == old.Name {
+		mayMove := crmem.Fits(to, part) || crmem.Fits(old.Name, part)
+		switch isOld := name == old.Name; {
+		case isOld && (mayMove || !d.Alias):
 			name = to
+		case !mayMove, part == name: // also a link to an alias of old
+			return link
 		}
 		if _, err := metadata.LinkTo(name + d.Rest); err != nil {
 			return link

@@ -162,9 +162,14 @@ func targets(line string) func(func(string) bool) {
 // ReplaceLinks returns a text, without front matter, in which replace has changed the
 // text between the brackets of each link, except in code.
 func ReplaceLinks(text string, replace func(link, line string) string) string {
+	return replaceLinks(text, prose(text), replace)
+}
+
+// replaceLinks is [ReplaceLinks] for some lines of a text.
+func replaceLinks(text string, lines func(func(proseLine) bool), replace func(link, line string) string) string {
 	var b strings.Builder
 	done := 0
-	for line := range prose(text) {
+	for line := range lines {
 		for l := range linksIn(line.text) {
 			link := text[line.at+l.from : line.at+l.to]
 			b.WriteString(text[done : line.at+l.from])
@@ -188,8 +193,8 @@ func Relink(content string, replace func(link string) string) string {
 	front := content[:body]
 	for _, f := range m.Fields() {
 		values := slices.Clone(f.Values)
-		for i, v := range values {
-			values[i] = relinkValue(v, each)
+		for i, v := range values { // which have no code
+			values[i] = replaceLinks(v, func(yield func(proseLine) bool) { yield(proseLine{text: v}) }, each)
 		}
 		if !slices.Equal(values, f.Values) {
 			f.Values = values
@@ -199,17 +204,6 @@ func Relink(content string, replace func(link string) string) string {
 		}
 	}
 	return front + text
-}
-
-// relinkValue is [ReplaceLinks] for a value, which has no code.
-func relinkValue(v string, replace func(link, line string) string) string {
-	var b strings.Builder
-	done := 0
-	for l := range linksIn(v) {
-		b.WriteString(v[done:l.from] + replace(v[l.from:l.to], v))
-		done = l.to
-	}
-	return b.String() + v[done:]
 }
 
 // inText yields the targets of the links of a text, except for those in code, and the

@@ -18,10 +18,8 @@ import (
 func FindEntry(s *crmem.Store, name string) (crmem.Entry, error) {
 	e, err := s.Get(name)
 	if id := numberOf(name); id != 0 && errors.Is(err, crmem.ErrNotFound) {
-		for e := range s.All() {
-			if e.ID == id {
-				return e, nil
-			}
+		if found, err := (Store{Store: s}).entry(id); err == nil {
+			return found, nil
 		}
 	}
 	switch {
@@ -36,9 +34,9 @@ func FindEntry(s *crmem.Store, name string) (crmem.Entry, error) {
 
 // numberOf returns the ID in a name such as #5, or 0.
 func numberOf(name string) uint64 {
-	digits, _ := strings.CutPrefix(name, "#")
+	digits, ok := strings.CutPrefix(name, "#")
 	id, err := strconv.ParseUint(digits, 10, 64)
-	if err != nil || "#"+digits != name {
+	if !ok || err != nil {
 		return 0
 	}
 	return id

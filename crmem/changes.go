@@ -203,10 +203,9 @@ func changeOf(before, after format.Record) (c Change) {
 }
 
 // Undo restores the entry of change seq to its state before the change, with its ID
-// and its time. It returns the change that it made. If the change belongs to a rename that
-// also changed links, Undo takes back the rename and all links, or fails, and returns the
-// change of the name.
-// first is as for [Store.Overwrite].
+// and its time. It returns the change that it made. first is as for [Store.Overwrite]. If
+// the change belongs to a rename that also changed links, Undo takes back the rename and
+// all links, or fails, and returns the change of the name.
 //
 // Errors: [ErrNotFound] if the history has no such change; [ErrStale] if the entry
 // changed since; [ErrExists] if another entry has its name; those of

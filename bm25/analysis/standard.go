@@ -342,12 +342,16 @@ func inflected(word []byte) bool {
 //go:embed irregular.txt
 var irregularWords string
 
-// regularWords returns the word of each form.
+// regularWords returns the word of each form. A word without forms is its own form.
 var regularWords = sync.OnceValue(func() map[string]string {
 	m := map[string]string{}
 	for line := range strings.Lines(irregularWords) {
 		words := strings.Fields(line)
-		for _, form := range words[min(1, len(words)-1):] {
+		forms := words[1:]
+		if len(forms) == 0 {
+			forms = words
+		}
+		for _, form := range forms {
 			m[form] = words[0]
 		}
 	}

@@ -104,7 +104,7 @@ line per set.`,
 	completeWords(cmd, "mode", "group", "filter", "pooled")
 	completeWords(cmd, "analyzer", "standard", "plain")
 	cmd.RunE = func(cmd *cobra.Command, dirs []string) error {
-		b := bench{c: c, comparisons: make(map[string]*recalleval.Comparison), ctx: cmd.Context(), f: f, options: recalleval.Options{Passes: 3, CPU: recalleval.CPUTime}}
+		b := bench{c: c, ctx: cmd.Context(), options: recalleval.Options{Passes: 3, CPU: recalleval.CPUTime}, comparisons: make(map[string]*recalleval.Comparison)}
 		var err error
 		if b.options.Mode, err = recalleval.ParseMode(f.mode); err != nil {
 			return cli.Usagef("--%v", err)
@@ -119,10 +119,9 @@ line per set.`,
 			if len(dirs) > 0 || f.questions != "" || f.embedder != "" || f.weight != 0 || f.analyzer != analysis.Standard.String() {
 				return wrongArgs(cmd, "--fit uses a store, the standard analyzer, and [embedder]: omit DIR, --questions, --embedder, --weight, and --analyzer")
 			}
-			b.f.questions, b.f.embedder = f.fit, "config"
-			b.f.store = cmp.Or(f.store, c.storePath())
-			f.store, f.questions = b.f.store, f.fit
+			f.store, f.questions, f.embedder = cmp.Or(f.store, c.storePath()), f.fit, "config"
 		}
+		b.f = f
 		if err := b.meaning(); err != nil {
 			return err
 		}

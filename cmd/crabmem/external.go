@@ -112,8 +112,8 @@ var otherWords = map[string]map[string]string{
 // accepted are the words of otherWords that run their command.
 var accepted = []string{"search", "find", "add", "save", "get", "cat", "rm", "delete", "logs"}
 
-// spelledOut returns the arguments with the command that an accepted word means, and
-// without the word list of crabmem agents list.
+// spelledOut replaces an accepted word by the command that it means, and crabmem agents list
+// by crabmem agents.
 func spelledOut(root *cobra.Command, args []string) []string {
 	for i := 0; i < len(args); i++ {
 		word := args[i]

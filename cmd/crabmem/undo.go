@@ -36,9 +36,9 @@ Without an argument, undo undoes the newest change of the store. To undo an undo
 is to redo the change. A number is always SEQ.
 
 undo changes one entry, also if the change was part of a load or an import. Only
-a rename is undone with its changes of links. If
-the entry changed since, or if another entry has its name, undo changes nothing
-and exits with 4. If there is no such change, undo exits with 3.`,
+a rename is undone together with the links that it changed. If the entry changed
+since, or if another entry has its name, undo changes nothing and exits with 4.
+If there is no such change, undo exits with 3.`,
 		Example: `  crabmem undo
   crabmem undo deploy
   crabmem undo deploy --json`,

@@ -23,7 +23,7 @@ var copyName = sync.OnceValue(func() *regexp.Regexp {
 // stem, or "" if the stem has no form of a conflict copy.
 func OriginalStem(stem string) string {
 	if !strings.ContainsAny(stem, "([") && !strings.Contains(strings.ToLower(stem), "conflict") {
-		return "" // soon: most names of a long list
+		return "" // most names, without the costly match
 	}
 	m := copyName().FindStringSubmatch(stem)
 	if m == nil {

@@ -109,6 +109,25 @@ func (m spelledModel) check(t *testing.T, s *crmem.Store, where string) {
 	}
 }
 
+// looked checks a store at random: after a change of the files, from a reader, or as it is.
+// It returns the store, or the one that was opened in its place.
+func (c *indexScene) looked(rng *rand.Rand, s *crmem.Store, check func(s *crmem.Store, by string)) *crmem.Store {
+	switch rng.IntN(6) {
+	case 0:
+		_, err := s.Search(context.Background(), crmem.Query{Text: "text"})
+		noErr(c.t, errors.Join(err, s.Checkpoint(), s.Close()))
+		s = c.open(crmem.Options{Lazy: rng.IntN(2) == 0})
+	case 1:
+		r := c.open(crmem.Options{ReadOnly: true, Lazy: true})
+		check(r, ", reader")
+		noErr(c.t, r.Close())
+	}
+	if rng.IntN(2) == 0 { // else the next operation finds the map of aliases unbuilt
+		check(s, "")
+	}
+	return s
+}
+
 // TestCanonicalNames makes random changes by names of several Unicode forms, one by one
 // and in batches, to a store in memory, in files, and with an index file, and compares
 // each lookup with a model. Restore keeps twins byte for byte.
@@ -144,19 +163,7 @@ func TestCanonicalNames(t *testing.T) {
 			if err == nil {
 				m = next
 			}
-			switch rng.IntN(6) {
-			case 0:
-				_, err := s.Search(context.Background(), crmem.Query{Text: "text"})
-				noErr(t, errors.Join(err, s.Checkpoint(), s.Close()))
-				s = c.open(crmem.Options{Lazy: rng.IntN(2) == 0})
-			case 1:
-				r := c.open(crmem.Options{ReadOnly: true, Lazy: true})
-				m.check(t, r, where+", reader")
-				noErr(t, r.Close())
-			}
-			if rng.IntN(2) == 0 { // else the next operation finds the map of aliases unbuilt
-				m.check(t, s, where)
-			}
+			s = c.looked(rng, s, func(s *crmem.Store, by string) { m.check(t, s, where+by) })
 		}
 		noErr(t, s.Close())
 	}

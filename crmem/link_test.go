@@ -1,7 +1,6 @@
 package crmem_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -140,19 +139,7 @@ func TestLink(t *testing.T) {
 			} else if err == nil {
 				m = next
 			}
-			switch rng.IntN(6) {
-			case 0:
-				_, err := s.Search(context.Background(), crmem.Query{Text: "text"})
-				noErr(t, errors.Join(err, s.Checkpoint(), s.Close()))
-				s = c.open(crmem.Options{Lazy: rng.IntN(2) == 0})
-			case 1:
-				r := c.open(crmem.Options{ReadOnly: true, Lazy: true})
-				m.checkLinks(t, r, rng, where+", reader")
-				noErr(t, r.Close())
-			}
-			if rng.IntN(2) == 0 { // else the next operation finds the map of aliases unbuilt
-				m.checkLinks(t, s, rng, where)
-			}
+			s = c.looked(rng, s, func(s *crmem.Store, by string) { m.checkLinks(t, s, rng, where+by) })
 		}
 		noErr(t, s.Close())
 	}

@@ -91,13 +91,14 @@ func (t *table) slot(name string) (slot int, tag uint64, found bool) {
 
 // link enters recs[i] under its name. False: the name is taken.
 func (t *table) link(i int) bool {
-	slot, tag, found := t.slot(t.recs[i].enc.Name())
+	name := t.recs[i].enc.Name()
+	slot, tag, found := t.slot(name)
 	if found {
 		return false
 	}
 	t.slots[slot] = tag | uint64(i+1)
 	t.used++
-	t.nameForms.add(t.recs[i].enc.Name(), normalForm(t.recs[i].enc.Name()))
+	t.nameForms.add(name, normalForm(name))
 	return true
 }
 

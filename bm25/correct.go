@@ -33,7 +33,7 @@ type Correction struct {
 	Weight float64 `json:"weight"`
 }
 
-// A queryWord is a word of the query.
+// A queryWord is a query word.
 type queryWord struct {
 	text, stem string
 	isKnown    bool // a document contains it, or it is a stop word
@@ -72,7 +72,7 @@ func (s *searcher) correct(x *Index, q Query) []Correction {
 		})
 		words = append(words, w)
 	}
-	rest := 0.0 // weight of the known words
+	rest := 0.0 // the known words' weight
 	for _, t := range s.terms {
 		rest += float64(t.weight * idf(x.lengths.counted, int(t.df)))
 	}

@@ -20,7 +20,7 @@ func idf(n, df int) float64 {
 	return math.Log((float64(n)-float64(df)+0.5)/(float64(df)+0.5) + 1)
 }
 
-// Rarity returns the sum of the IDFs of the words of a query, without stop words. A word
+// Rarity returns the sum of a query's word IDFs, without stop words. A word
 // that no document contains counts as the rarest one. Unspaced scripts do not count: their
 // terms overlap, so the sum would count a word several times.
 func (x *Index) Rarity(query string) (sum float64) {

@@ -24,7 +24,7 @@ func isNormal(name string) bool {
 	return true
 }
 
-// normalForm returns the normal form C of a name.
+// normalForm returns a name's normal form C.
 func normalForm(name string) string {
 	if isNormal(name) {
 		return name

@@ -127,7 +127,7 @@ func fit(name, link string) int {
 // Fits reports whether the part of a link that names an entry may mean a name or an alias.
 func Fits(name, part string) bool { return fit(name, part) > 0 }
 
-// linkKey returns the form of a name by which links of other spellings find it.
+// linkKey returns a name's form by which links of other spellings find it.
 func linkKey(name string) string {
 	form := linkForm(name)
 	return form[strings.LastIndexByte(form, '/')+1:]

@@ -145,7 +145,7 @@ func isShort(word []byte) bool {
 var english string
 
 // Related returns the words that a query word with a stem may also mean. It reports whether
-// the stem is that of a usual English word.
+// a usual English word has the stem.
 func Related(stem string) (words []string, isUsual bool) {
 	at := sort.Search(len(english), func(i int) bool {
 		line, _, _ := strings.Cut(english[strings.LastIndexByte(english[:i], '\n')+1:], "\n")

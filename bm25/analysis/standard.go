@@ -342,7 +342,7 @@ func inflected(word []byte) bool {
 //go:embed irregular.txt
 var irregularWords string
 
-// regularWords returns the word of each form. A word without forms is its own form.
+// regularWords returns each form's word. A word without forms is its own form.
 var regularWords = sync.OnceValue(func() map[string]string {
 	m := map[string]string{}
 	for line := range strings.Lines(irregularWords) {
@@ -358,7 +358,7 @@ var regularWords = sync.OnceValue(func() map[string]string {
 	return m
 })
 
-// irregular returns the irregular forms of each word by the stem of the word.
+// irregular returns each word's irregular forms by the word's stem.
 var irregular = sync.OnceValue(func() map[string][]string {
 	m := map[string][]string{}
 	for line := range strings.Lines(irregularWords) {

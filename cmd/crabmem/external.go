@@ -119,7 +119,7 @@ func spelledOut(root *cobra.Command, args []string) []string {
 		word := args[i]
 		if strings.HasPrefix(word, "-") {
 			if f := root.PersistentFlags().Lookup(strings.TrimLeft(word, "-")); f != nil && f.NoOptDefVal == "" {
-				i++ // the value of the flag
+				i++ // the flag's value
 			}
 			continue
 		}

@@ -42,7 +42,7 @@ const (
 const Least = 100
 
 const (
-	fullScore      = 1.5             // share of the IDFs of the query in a score by words of 1
+	fullScore      = 1.5             // share of the query's IDFs in a score by words of 1
 	leastBest      = 0.5             // of the best text by words
 	rankConstant   = 60              // of ReciprocalRank
 	defaultTimeout = 3 * time.Second // to embed a query
@@ -51,7 +51,7 @@ const (
 // Request is a request to rank by meaning, too.
 type Request struct {
 	Fusion  Method
-	Weight  float64       // of meaning in a convex fusion, above 0 and at most 1; 0: the default of the model
+	Weight  float64       // of meaning in a convex fusion, above 0 and at most 1; 0: the model's default
 	Timeout time.Duration // of the request for the vector of the query; 0: 3 s
 	// Lead, if above 1, skips meaning for a query whose best match by words has at least
 	// this multiple of the score of the second.
@@ -168,14 +168,15 @@ type Candidate struct {
 }
 
 // Combine returns how the score of each candidate is combined. The candidates that words
-// found come first, the best first. rarity is the sum of the IDFs of the query's words.
+// found come first, the best first. rarity is the sum of the query's word IDFs.
 //
-// For a model that reads sentences, a score by words counts as its share of the best score
-// or of one that matches all words of the query, whichever is larger: the best of weak
-// matches is weak, but at least leastBest. Meaning is the square of the place of the cosine
-// between the least one and 1, that of the same text: the nearest of unrelated texts is not
-// near. For a static model, which sees little more than words, the least and the best score
-// and cosine are 0 and 1.
+// If the model reads sentences, a score by words is divided by the best one, or by the score
+// of a text that matches the whole query if that is larger. So weak matches stay weak; the
+// best one counts as leastBest at least. Meaning is the squared place of the cosine between
+// the least one, 0, and that of equal texts, 1. So the nearest of unrelated texts is not near.
+//
+// A static model sees little more than words. For it, the least score and cosine count as 0,
+// and the best ones as 1.
 func (r *Request) Combine(m *embed.Model, rarity float64, list []Candidate) []*Fused {
 	var scores, cosines bounds
 	for _, c := range list {

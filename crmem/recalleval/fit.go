@@ -12,7 +12,7 @@ import (
 	"crabmem/crmem/embed"
 )
 
-// LeastQuestions is the least number of queries of [FitWeight]. The nDCG@10 of a query
+// LeastQuestions is how many queries [FitWeight] needs. The nDCG@10 of a query
 // changes by about 0.2 with the weight, where it changes. So 15 queries show a difference of
 // 0.1, two standard errors, and the other half must show it again.
 const LeastQuestions = 30
@@ -85,8 +85,8 @@ func FitWeight(ctx context.Context, s *Set, o Options) (_ *Fit, _ *Result, _ *Co
 	return fit, r, &c, nil
 }
 
-// differenceError returns the standard error of the difference of the mean nDCG@10 of two
-// runs with the same queries.
+// differenceError returns the standard error of the difference between two runs' mean
+// nDCG@10. Both have the same queries.
 func differenceError(a, b *Result) float64 {
 	n, sum := float64(len(a.Answers)), 0.0
 	for i := range a.Answers {

@@ -22,7 +22,7 @@ type EntryName struct {
 	Link string `json:"link,omitempty" op:"owner"`
 }
 
-// named returns the entry of a name.
+// named returns a name's entry.
 func (s Store) named(n EntryName) (crmem.Entry, error) {
 	if n.ID != 0 {
 		return s.entry(n.ID)

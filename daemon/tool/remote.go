@@ -18,8 +18,8 @@ type remoteList struct {
 	rest bool
 }
 
-// remoteNames returns the names of a list of tools that list tools of MCP servers, and of
-// those without a server, the ones that alone permits.
+// remoteNames returns the names in a tools list that mean MCP server tools. Of the names
+// without a server, it returns those that alone permits.
 func remoteNames(tools []string, alone func(name string) bool) (names []string) {
 	for _, n := range tools {
 		server, name, ok := strings.Cut(n, "/")

@@ -230,7 +230,7 @@ func (b *builder) plainBlocks(blocks []object) (text string, err error) {
 	return text, nil
 }
 
-// at notes the time of a line. The first time of a transcript is that of its creation.
+// at notes a line's time. The first one is the session's creation.
 func (b *builder) at(timestamp string) {
 	t, err := time.Parse(time.RFC3339Nano, timestamp)
 	if err != nil {

@@ -112,7 +112,7 @@ func (x *Index) find(doc uint64, score float64, q *Query) finding {
 	return f
 }
 
-// reads reports whether the ranking of a query reads texts.
+// reads reports whether a query's ranking reads texts.
 func (x *Index) reads(q *Query) bool {
 	return !q.Bare && x.analyzer == analysis.Standard && x.without&partRead == 0
 }

@@ -167,7 +167,7 @@ func (m *Meta) SetEnd(t time.Time) {
 	}
 }
 
-// End returns the time of the last message of an imported session. It returns false for
+// End returns the time of an imported session's last message. It returns false for
 // other sessions, and if the source had no times.
 func (m *Meta) End() (time.Time, bool) {
 	from, ok := m.Created()

@@ -86,7 +86,7 @@ func (c *chatReader) head(h *Chat, o object, title string, created time.Time) {
 	h.Meta.CreatedAt = record.Timestamp(created)
 }
 
-// at notes the time of a message.
+// at notes a message's time.
 func (c *chatReader) at(t time.Time) {
 	if t.After(c.last) {
 		c.last = t

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/op"
 )
 
 // answersWait limits the wait for a gateway.
@@ -19,7 +20,7 @@ func HomeID(fsys vfs.FS, home string) string {
 	if real, err := fsys.Resolve(home); err == nil {
 		home = real
 	}
-	return hashOf("home " + home)[:16]
+	return op.SHA256("home " + home)[:16]
 }
 
 // Answers reports whether the gateway of a home answers at an address. home is a HomeID.

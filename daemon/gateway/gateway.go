@@ -159,23 +159,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	if !guard.Loopback(host) {
 		g.o.Log.Warn("other machines can reach this address, and it has no TLS: they can read keys in transit", "address", l.Addr().String())
 	}
-	served := make(chan error, 1)
-	go func() {
-		served <- s.Serve(guard.NewGate(l, unverified, g.o.Config.Limits.Connections, g.refusals.Evict))
-	}()
-	select {
-	case err := <-served:
-		return err
-	case <-ctx.Done():
-	}
-	g.end()
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
-	defer cancel()
-	if s.Shutdown(end) != nil {
-		_ = s.Close()
-	}
-	<-served
-	return nil
+	return guard.Serve(ctx, s, guard.NewGate(l, unverified, g.o.Config.Limits.Connections, g.refusals.Evict), shutdownTime, g.end)
 }
 
 // slots limits the number of concurrent holders.

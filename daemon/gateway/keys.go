@@ -2,9 +2,7 @@ package gateway
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +16,7 @@ import (
 
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/op"
 	"crabmem/daemon/space"
 )
 
@@ -160,7 +159,7 @@ func AddKey(fsys vfs.FS, home string, k Key, now time.Time, grant ...func() erro
 	var secret [32]byte
 	rand.Read(secret[:]) // crypto/rand: never fails
 	text = keyPrefix + base64.RawURLEncoding.EncodeToString(secret[:])
-	k.Begins, k.SHA256, k.CreatedAt = text[:shownBytes], hashOf(text), now.UTC().Format(time.RFC3339)
+	k.Begins, k.SHA256, k.CreatedAt = text[:shownBytes], op.SHA256(text), now.UTC().Format(time.RFC3339)
 	err = changeKeys(fsys, home, func(keys []Key) ([]Key, error) {
 		if slices.ContainsFunc(keys, func(other Key) bool { return other.Name == k.Name }) {
 			return nil, &errtable.Error{Kind: "exists", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, Message: fmt.Sprintf("key %q already exists", k.Name),
@@ -185,11 +184,6 @@ func RemoveKey(fsys vfs.FS, home, name string, revoke ...func() error) error {
 		}
 		return left, nil
 	}, revoke...)
-}
-
-func hashOf(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:])
 }
 
 // keyring finds keys by their texts. It reads the file again after it has changed.
@@ -228,5 +222,5 @@ func (r *keyring) find(text string) (*Key, error) {
 	if len(text) != len(keyPrefix)+43 {
 		return nil, nil
 	}
-	return r.byHash[hashOf(text)], nil
+	return r.byHash[op.SHA256(text)], nil
 }

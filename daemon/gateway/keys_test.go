@@ -14,6 +14,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/op"
 )
 
 var noon = time.Date(2026, 4, 14, 12, 0, 0, 0, time.UTC)
@@ -27,7 +28,7 @@ func TestKeyFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if texts[name] = text; len(text) != 47 || k.SHA256 != hashOf(text) || k.Begins != text[:8] || k.Identity() != "api:"+name || k.CreatedAt != "2026-04-14T12:00:00Z" {
+		if texts[name] = text; len(text) != 47 || k.SHA256 != op.SHA256(text) || k.Begins != text[:8] || k.Identity() != "api:"+name || k.CreatedAt != "2026-04-14T12:00:00Z" {
 			t.Errorf("%s: %q %+v", name, text, k)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/op"
 )
 
 // TestProblemsHideTheHome uses a link to the home.
@@ -163,7 +164,7 @@ func TestKeys(t *testing.T) {
 		"wrong":           {[]string{"Authorization", "Bearer cmk_" + strings.Repeat("A", 43)}, 401, "key"},
 		"a prefix":        {[]string{"Authorization", "Bearer " + ann[:len(ann)-1]}, 401, "key"},
 		"longer":          {[]string{"Authorization", "Bearer " + ann + "A"}, 401, "key"},
-		"its hash":        {[]string{"Authorization", "Bearer " + hashOf(ann)}, 401, "key"},
+		"its hash":        {[]string{"Authorization", "Bearer " + op.SHA256(ann)}, 401, "key"},
 		"expired":         {[]string{"Authorization", "Bearer " + r.keys["old"]}, 401, "expired"},
 		"not expired":     {[]string{"Authorization", "Bearer " + r.keys["new"]}, 200, ""},
 	} {

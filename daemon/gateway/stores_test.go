@@ -141,7 +141,7 @@ func TestStoreKeys(t *testing.T) {
 		t.Errorf("memory: %s", p.body)
 	}
 	p := r.want("rename", r.do("ann", "POST", own+"/memories/mem_1", object{"path": "/b", "content": "y"}), 200, "")
-	if p.field("path") != "/b" || p.field("content_sha256") != hashOf("y") {
+	if p.field("path") != "/b" || p.field("content_sha256") != op.SHA256("y") {
 		t.Errorf("memory: %s", p.body)
 	}
 	version := own + "/memory_versions/memver_1_1"
@@ -174,7 +174,7 @@ func TestMemoriesOfStores(t *testing.T) {
 	memories := r.newStore("root", "team") + "/memories"
 	p := r.want("create", r.do("root", "POST", memories, object{"path": "/projects/foo/notes.md", "content": "one"}), 200, "")
 	one := memories + "/" + p.field("id").(string)
-	if p.field("content") != nil || p.field("content_sha256") != hashOf("one") || p.field("content_size_bytes") != 3.0 || p.field("memory_version_id") != "memver_1_1" || p.field("type") != "memory" {
+	if p.field("content") != nil || p.field("content_sha256") != op.SHA256("one") || p.field("content_size_bytes") != 3.0 || p.field("memory_version_id") != "memver_1_1" || p.field("type") != "memory" {
 		t.Errorf("memory: %s", p.body)
 	}
 	for _, bad := range []string{"", "a", "/", "//a", "/a/", "/a//b", "/.", "/a/..", "/a\nb", "/a\u202eb", "/a\u2028b", "/e\u0301", "/" + strings.Repeat("x", 1024), strings.Repeat("/x", 21)} {
@@ -189,7 +189,7 @@ func TestMemoriesOfStores(t *testing.T) {
 	r.want("taken", r.do("root", "POST", memories, object{"path": "/projects/foo/notes.md", "content": "one"}), 409, pathConflict)
 	r.want("empty", r.do("root", "POST", memories, object{"path": "/empty", "content": nil}), 200, "")
 
-	old := object{"type": "content_sha256", "content_sha256": hashOf("one")}
+	old := object{"type": "content_sha256", "content_sha256": op.SHA256("one")}
 	if p := r.want("change", r.do("root", "POST", one+"?view=full", object{"content": "two", "precondition": old}), 200, ""); p.field("content") != "two" || p.field("memory_version_id") == "memver_1_1" {
 		t.Errorf("memory: %s", p.body)
 	}
@@ -200,11 +200,11 @@ func TestMemoriesOfStores(t *testing.T) {
 		t.Errorf("a change without effect: %s, before %s", after.body, before.body)
 	}
 	r.want("taken", r.do("root", "POST", one, object{"path": "/empty"}), 409, pathConflict)
-	if p := r.want("rename", r.do("root", "POST", one, object{"path": "/projects/bar.md", "precondition": object{"type": "content_sha256", "content_sha256": hashOf("two")}}), 200, ""); p.field("path") != "/projects/bar.md" || p.field("id") != "mem_1" {
+	if p := r.want("rename", r.do("root", "POST", one, object{"path": "/projects/bar.md", "precondition": object{"type": "content_sha256", "content_sha256": op.SHA256("two")}}), 200, ""); p.field("path") != "/projects/bar.md" || p.field("id") != "mem_1" {
 		t.Errorf("memory: %s", p.body)
 	}
-	for _, bad := range []object{{}, {"content": "x", "precondition": object{"type": "etag", "content_sha256": hashOf("two")}}, {"content": "x", "precondition": object{"type": "content_sha256"}},
-		{"content": "x", "precondition": object{"type": "content_sha256", "content_sha256": strings.ToUpper(hashOf("two"))}}} {
+	for _, bad := range []object{{}, {"content": "x", "precondition": object{"type": "etag", "content_sha256": op.SHA256("two")}}, {"content": "x", "precondition": object{"type": "content_sha256"}},
+		{"content": "x", "precondition": object{"type": "content_sha256", "content_sha256": strings.ToUpper(op.SHA256("two"))}}} {
 		r.want(fmt.Sprint(bad), r.do("root", "POST", one, bad), 400, "invalid_request_error")
 	}
 
@@ -257,9 +257,9 @@ func TestMemoriesOfStores(t *testing.T) {
 		r.want(bad, r.do("root", "GET", memories+"?"+bad, nil), 400, "invalid_request_error")
 	}
 
-	r.want("other digest", r.do("root", "DELETE", one+"?expected_content_sha256="+hashOf("x"), nil), 409, preconditionFailed)
+	r.want("other digest", r.do("root", "DELETE", one+"?expected_content_sha256="+op.SHA256("x"), nil), 409, preconditionFailed)
 	r.want("no digest", r.do("root", "DELETE", one+"?expected_content_sha256=x", nil), 400, "invalid_request_error")
-	if p := r.want("remove", r.do("root", "DELETE", one+"?expected_content_sha256="+hashOf("two"), nil), 200, ""); p.field("type") != "memory_deleted" {
+	if p := r.want("remove", r.do("root", "DELETE", one+"?expected_content_sha256="+op.SHA256("two"), nil), 200, ""); p.field("type") != "memory_deleted" {
 		t.Errorf("removed memory: %s", p.body)
 	}
 	for _, missing := range []string{"mem_1", "mem_0", "mem_x", "1", "mem_", "mem_01"} {
@@ -370,7 +370,7 @@ func TestVersionsOfStores(t *testing.T) {
 	if p := r.want("read", r.do("root", "GET", first, nil), 200, ""); p.field("content") != "a secret text" || p.field("created_by.api_key_id") != "apikey_root" {
 		t.Errorf("version: %s", p.body)
 	}
-	if p := r.want("read", r.do("root", "GET", first+"?view=basic", nil), 200, ""); p.field("content") != nil || p.field("content_sha256") != hashOf("a secret text") {
+	if p := r.want("read", r.do("root", "GET", first+"?view=basic", nil), 200, ""); p.field("content") != nil || p.field("content_sha256") != op.SHA256("a secret text") {
 		t.Errorf("version: %s", p.body)
 	}
 	head := r.want("read", r.do("root", "GET", memories+"/mem_1", nil), 200, "").field("memory_version_id").(string)

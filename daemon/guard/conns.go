@@ -3,8 +3,10 @@ package guard
 import (
 	"context"
 	"net"
+	"net/http"
 	"slices"
 	"sync"
+	"time"
 )
 
 // gate is a listener that never delays a new connection. A connection is
@@ -25,6 +27,28 @@ type gate struct {
 // for the verified connections that it keeps. It calls evicted after each eviction.
 func NewGate(l net.Listener, maxUnverified, maxVerified int, evicted func()) net.Listener {
 	return &gate{Listener: l, maxUnverified: maxUnverified, maxVerified: maxVerified, evicted: evicted, verified: make(map[*gated]bool)}
+}
+
+// Serve serves l until ctx ends. Then it calls ending, unless that is nil, and waits for the
+// requests, at most for a time. It closes l.
+func Serve(ctx context.Context, s *http.Server, l net.Listener, wait time.Duration, ending func()) error {
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	if ending != nil {
+		ending()
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait)
+	defer cancel()
+	if s.Shutdown(end) != nil {
+		_ = s.Close()
+	}
+	<-served
+	return nil
 }
 
 // Accept returns the next connection.

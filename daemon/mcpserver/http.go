@@ -70,21 +70,8 @@ func (s *Server) ServeHTTP(ctx context.Context, o HTTPOptions) error {
 		s.o.Log.Warn("other machines can reach this address, and it has no TLS: they can read the token in transit", "address", l.Addr().String())
 	}
 	s.o.Log.Info("listening", "url", "http://"+l.Addr().String()+mcpPath, "token", from, "store", s.o.Path)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(gate) }()
 	defer s.refusals.Flush()
-	select {
-	case err = <-served:
-		return err
-	case <-ctx.Done():
-	}
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownWait)
-	defer cancel()
-	if server.Shutdown(end) != nil {
-		_ = server.Close()
-	}
-	<-served
-	return nil
+	return guard.Serve(ctx, server, gate, shutdownWait, nil)
 }
 
 // httpServer returns a server and the listener that it must serve.

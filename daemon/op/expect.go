@@ -65,9 +65,15 @@ var Replace = Add(errtable.Store, Op[Store, Replacement, Written]{
 	},
 })
 
+// SHA256 returns the digest of a text, in lower-case hexadecimal.
+func SHA256(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
 // check returns an error unless e, an entry of s, is as expected.
 func (x Expected) check(s *crmem.Store, e crmem.Entry) error {
-	if sum := sha256.Sum256([]byte(e.Content)); x.SHA256 != "" && !strings.EqualFold(x.SHA256, hex.EncodeToString(sum[:])) {
+	if x.SHA256 != "" && !strings.EqualFold(x.SHA256, SHA256(e.Content)) {
 		return unexpected(s, e.Name, "its text has another SHA-256")
 	}
 	if x.Version == 0 {

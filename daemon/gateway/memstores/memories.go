@@ -1,7 +1,6 @@
 package memstores
 
 import (
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
@@ -133,11 +132,6 @@ func pathOfEntry(e *crmem.Entry) (string, bool) {
 	return path, ok && e.Kind == crmem.Note
 }
 
-func hashOf(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:])
-}
-
 func memoryID(id uint64) string { return memoryPrefix + strconv.FormatUint(id, 10) }
 
 // noMemory returns the refusal of an ID without a memory.
@@ -178,7 +172,7 @@ func timeOf(unix int64) string { return time.Unix(unix, 0).UTC().Format(time.RFC
 
 // storedOf returns a memory without a version.
 func (r *Request) storedOf(e *crmem.Entry, full bool) storedMemory {
-	m := storedMemory{ID: memoryID(e.ID), Type: "memory", Store: r.PathValue("store"), Path: "/" + e.Name, SHA256: hashOf(e.Content), Bytes: len(e.Content),
+	m := storedMemory{ID: memoryID(e.ID), Type: "memory", Store: r.PathValue("store"), Path: "/" + e.Name, SHA256: op.SHA256(e.Content), Bytes: len(e.Content),
 		CreatedAt: timeOf(int64(e.CreatedAt)), UpdatedAt: timeOf(int64(e.CreatedAt)), Version: versionID(e.ID, 0)}
 	if full {
 		m.Content = &e.Content
@@ -262,12 +256,8 @@ func (r *Request) listStoredMemories() (any, error) {
 	if err != nil {
 		return nil, errtable.Invalidf("the parameter page: want next_page of the page before")
 	}
-	s, err := r.store()
-	if err != nil {
-		return nil, err
-	}
 	list := storedList{Data: []storedItem{}}
-	return &list, r.inStore(s, func(d *client.Client) error {
+	return &list, r.inStore(r.store, func(d *client.Client) error {
 		names, unlisted, err := r.storedNames(d)
 		if err != nil {
 			return err
@@ -340,11 +330,7 @@ func (r *Request) fillStored(d *client.Client, list *storedList, items []storedN
 }
 
 func (r *Request) readStored() (m any, err error) {
-	s, err := r.store()
-	if err != nil {
-		return nil, err
-	}
-	err = r.inStore(s, func(d *client.Client) error {
+	err = r.inStore(r.store, func(d *client.Client) error {
 		e, err := r.stored(d)
 		if err != nil {
 			return err

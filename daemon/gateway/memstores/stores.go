@@ -1,6 +1,7 @@
 package memstores
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -97,6 +98,17 @@ type storeError struct {
 	} `json:"error"`
 }
 
+// refusalTypes are the types of refusals by status.
+var refusalTypes = map[int]string{
+	http.StatusUnauthorized:          "authentication_error",
+	http.StatusForbidden:             "permission_error",
+	http.StatusNotFound:              "not_found_error",
+	http.StatusConflict:              "conflict_error",
+	http.StatusRequestEntityTooLarge: "request_too_large",
+	http.StatusTooManyRequests:       "rate_limit_error",
+	http.StatusServiceUnavailable:    "overloaded_error",
+}
+
 // RefusalOf returns the body of a refusal with a status and a kind.
 func RefusalOf(status int, kind, message, fix string) any {
 	e := storeError{Type: "error"}
@@ -107,24 +119,10 @@ func RefusalOf(status int, kind, message, fix string) any {
 	switch {
 	case strings.HasSuffix(kind, "_error"):
 		e.Error.Type = kind
-	case status == http.StatusUnauthorized:
-		e.Error.Type = "authentication_error"
-	case status == http.StatusForbidden:
-		e.Error.Type = "permission_error"
-	case status == http.StatusNotFound:
-		e.Error.Type = "not_found_error"
-	case status == http.StatusConflict:
-		e.Error.Type = "conflict_error"
-	case status == http.StatusRequestEntityTooLarge:
-		e.Error.Type = "request_too_large"
-	case status == http.StatusTooManyRequests:
-		e.Error.Type = "rate_limit_error"
-	case status == http.StatusServiceUnavailable:
-		e.Error.Type = "overloaded_error"
 	case status < 500:
-		e.Error.Type = "invalid_request_error"
+		e.Error.Type = cmp.Or(refusalTypes[status], "invalid_request_error")
 	default:
-		e.Error.Type = "api_error"
+		e.Error.Type = cmp.Or(refusalTypes[status], "api_error")
 	}
 	return e
 }
@@ -168,9 +166,13 @@ func (r *Request) store() (*op.Space, error) {
 	return &all[i], nil
 }
 
-// inStore calls f with a client for the space of a memory store. Its memories may be
-// empty, as Anthropic's may.
-func (r *Request) inStore(s *op.Space, f func(*client.Client) error) error {
+// inStore calls f with a client for the space of a memory store, which is store or
+// activeStore. Its memories may be empty, as Anthropic's may.
+func (r *Request) inStore(store func() (*op.Space, error), f func(*client.Client) error) error {
+	s, err := store()
+	if err != nil {
+		return err
+	}
 	d := &client.Client{Addr: r.Daemon.Addr, Header: r.Daemon.Header}
 	d.Space, d.AllowEmpty = s.Name, true
 	return errors.Join(f(d), d.Close())

@@ -162,12 +162,8 @@ func (r *Request) listStoredVersions() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := r.store()
-	if err != nil {
-		return nil, err
-	}
 	list := storedVersionList{Data: []storedVersion{}}
-	return &list, r.inStore(s, func(d *client.Client) error { return r.fillVersions(d, &list, &f, id, until) })
+	return &list, r.inStore(r.store, func(d *client.Client) error { return r.fillVersions(d, &list, &f, id, until) })
 }
 
 // fillVersions adds a page of the versions that a filter accepts.
@@ -219,7 +215,7 @@ func (r *Request) changeOf(d *client.Client, id, seq uint64) (*op.Change, error)
 		if _, known := newest[id]; err != nil || known {
 			return nil, errors.Join(err, crmem.ErrNotFound)
 		}
-		sum, err := hex.DecodeString(hashOf(e.Content))
+		sum, err := hex.DecodeString(op.SHA256(e.Content))
 		return &op.Change{Type: crmem.ChangeAdd, EntryInfo: e.Info(true), SHA256: sum, Time: e.CreatedAt.Time()}, err
 	}
 	list, err := op.ListChanges.Do(r.Context(), d, op.ChangeFilter{ID: id, Seq: seq})
@@ -257,11 +253,7 @@ func (r *Request) version(d *client.Client, full bool) (*storedVersion, error) {
 }
 
 func (r *Request) readStoredVersion() (v any, err error) {
-	s, err := r.store()
-	if err != nil {
-		return nil, err
-	}
-	err = r.inStore(s, func(d *client.Client) error {
+	err = r.inStore(r.store, func(d *client.Client) error {
 		one, err := r.version(d, r.text("view") != "basic")
 		if err == nil {
 			v = *one
@@ -273,11 +265,7 @@ func (r *Request) readStoredVersion() (v any, err error) {
 
 // redactVersion removes the content of a version, except of the present one.
 func (r *Request) redactVersion() (v any, err error) {
-	s, err := r.store()
-	if err != nil {
-		return nil, err
-	}
-	err = r.inStore(s, func(d *client.Client) error {
+	err = r.inStore(r.store, func(d *client.Client) error {
 		one, err := r.version(d, false)
 		if err != nil {
 			return err

@@ -25,15 +25,11 @@ func (r *Request) createStored(in *newStored) (m any, err error) {
 	if err := checkStored(content); err != nil {
 		return nil, err
 	}
-	s, err := r.activeStore()
-	if err != nil {
-		return nil, err
-	}
 	add := crmem.Add{Name: name, Content: content}
 	if err := add.Validate(); err != nil {
 		return nil, errtable.Invalidf("%v", err)
 	}
-	err = r.inStore(s, func(d *client.Client) error {
+	err = r.inStore(r.activeStore, func(d *client.Client) error {
 		names, _, err := r.storedNames(d)
 		if err != nil {
 			return err
@@ -75,11 +71,7 @@ func (r *Request) changeStored(in *changedStored) (m any, err error) {
 	if p := in.Precondition; p != nil && (p.Type != "content_sha256" || !isSum(p.SHA256)) {
 		return nil, errtable.Invalidf("precondition: want the type content_sha256, and 64 lower-case hexadecimal characters")
 	}
-	s, err := r.activeStore()
-	if err != nil {
-		return nil, err
-	}
-	err = r.inStore(s, func(d *client.Client) error {
+	err = r.inStore(r.activeStore, func(d *client.Client) error {
 		e, err := r.stored(d)
 		if err != nil {
 			return err
@@ -92,7 +84,7 @@ func (r *Request) changeStored(in *changedStored) (m any, err error) {
 			m, err = r.respondStored(d, e, false)
 			return err
 		}
-		if len(ops) > 0 && in.Precondition != nil && in.Precondition.SHA256 != hashOf(e.Content) {
+		if len(ops) > 0 && in.Precondition != nil && in.Precondition.SHA256 != op.SHA256(e.Content) {
 			return unmet(e)
 		}
 		list, err := op.ApplyOps(r.Context(), d, append([]crmem.Op{crmem.Unchanged{Entry: *e}}, ops...)...)
@@ -162,16 +154,12 @@ func (r *Request) removeStored() (any, error) {
 	if expected != "" && !isSum(expected) {
 		return nil, errtable.Invalidf("the parameter expected_content_sha256: want 64 lower-case hexadecimal characters")
 	}
-	s, err := r.store()
-	if err != nil {
-		return nil, err
-	}
-	return removedObject{r.PathValue("memory"), "memory_deleted"}, r.inStore(s, func(d *client.Client) error {
+	return removedObject{r.PathValue("memory"), "memory_deleted"}, r.inStore(r.store, func(d *client.Client) error {
 		e, err := r.stored(d)
 		if err != nil {
 			return err
 		}
-		if expected != "" && expected != hashOf(e.Content) {
+		if expected != "" && expected != op.SHA256(e.Content) {
 			return unmet(e)
 		}
 		_, err = op.ApplyOps(r.Context(), d, crmem.Unchanged{Entry: *e}, crmem.Remove{Name: e.Name})

@@ -2,10 +2,8 @@ package page
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -16,6 +14,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/op"
 	"crabmem/daemon/space"
 )
 
@@ -44,11 +43,6 @@ type codeFile struct {
 	Expires time.Time `json:"expires"`
 }
 
-func hashOf(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:])
-}
-
 // NewCode returns a code for one login within a minute. It replaces earlier codes of the
 // home.
 func NewCode(fsys vfs.FS, home string, now time.Time) (string, error) {
@@ -61,7 +55,7 @@ func NewCode(fsys vfs.FS, home string, now time.Time) (string, error) {
 		}
 		code.WriteByte(alphabet[b%32])
 	}
-	b, err := json.Marshal(codeFile{hashOf(code.String()), now.Add(CodeTime).UTC()})
+	b, err := json.Marshal(codeFile{op.SHA256(code.String()), now.Add(CodeTime).UTC()})
 	if err != nil {
 		return "", err
 	}
@@ -93,7 +87,7 @@ func useCode(fsys vfs.FS, home, code string, now time.Time) (valid bool, err err
 		}
 		var f codeFile
 		if json.Unmarshal(b, &f) != nil || !now.Before(f.Expires) || f.Expires.Sub(now) > CodeTime ||
-			subtle.ConstantTimeCompare([]byte(f.SHA256), []byte(hashOf(code))) != 1 {
+			subtle.ConstantTimeCompare([]byte(f.SHA256), []byte(op.SHA256(code))) != 1 {
 			return nil
 		}
 		if err := fsys.Remove(path); err != nil { // otherwise the code could be used twice
@@ -136,7 +130,7 @@ func (b *browsers) add(now time.Time) (cookie string, err error) {
 		}
 		delete(b.byHash, first)
 	}
-	b.byHash[hashOf(cookie)] = &browser{space: space.Main, token: base64.RawURLEncoding.EncodeToString(random[32:]), expires: now.Add(loginTime)}
+	b.byHash[op.SHA256(cookie)] = &browser{space: space.Main, token: base64.RawURLEncoding.EncodeToString(random[32:]), expires: now.Add(loginTime)}
 	return cookie, nil
 }
 
@@ -145,7 +139,7 @@ func (b *browsers) find(r *http.Request, now time.Time) *browser {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range r.CookiesNamed(cookieName) { // another server on this host may set one
-		hash := hashOf(c.Value)
+		hash := op.SHA256(c.Value)
 		if one := b.byHash[hash]; one != nil && now.Before(one.expires) {
 			return one
 		}
@@ -171,7 +165,7 @@ func (b *browsers) remove(r *http.Request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range r.CookiesNamed(cookieName) {
-		delete(b.byHash, hashOf(c.Value))
+		delete(b.byHash, op.SHA256(c.Value))
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"crabmem/daemon/op"
 )
 
 // TestLogin: a code is valid once, for a minute, and only the newest.
@@ -101,8 +103,8 @@ func TestCookies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(b.byHash) != maxBrowsers || b.byHash[hashOf(first)] != nil {
-		t.Errorf("%d browsers; the first remains: %v", len(b.byHash), b.byHash[hashOf(first)] != nil)
+	if len(b.byHash) != maxBrowsers || b.byHash[op.SHA256(first)] != nil {
+		t.Errorf("%d browsers; the first remains: %v", len(b.byHash), b.byHash[op.SHA256(first)] != nil)
 	}
 }
 

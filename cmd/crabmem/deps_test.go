@@ -106,6 +106,7 @@ var mayImport = map[string][]string{
 	"daemon/session":                   {"bm25/clip", "daemon/approval", "daemon/display", "daemon/space", "daemon/trust", "daemon/errtable", "daemon/config", "daemon/agent", "daemon/tool", "crmem", "crmem/vfs", "sessionlog"},
 	"cmd/crabmem/internal/cli":         {"daemon/display", "daemon/errtable"},
 	"cmd/crabmem/internal/mcpclient":   {"daemon/display"},
+	"cmd/crabmem/internal/catalog":     {"crmem/vfs"},
 	"cmd/crabmem/internal/doctor": {"cmd/crabmem/internal/cli", "cmd/crabmem/internal/mcpclient", "crmem", "crmem/vfs", "daemon", "daemon/client", "daemon/config", "daemon/cron",
 		"daemon/display", "daemon/errtable", "daemon/model", "daemon/gateway", "daemon/op", "daemon/sandbox", "daemon/service", "daemon/secret", "daemon/skill", "daemon/tool", "daemon/embedder"},
 	"cmd/crabmem/internal/vault": {"crmem", "crmem/metadata", "crmem/tree"},

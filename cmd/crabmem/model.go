@@ -7,13 +7,16 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/catalog"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/embed/static"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/display"
 	"crabmem/daemon/embedder"
+	"crabmem/daemon/errtable"
 
 	"github.com/spf13/cobra"
 )
@@ -44,21 +47,36 @@ models of agents.`,
 func modelAdd(c *app) *cobra.Command {
 	name := ""
 	cmd := &cobra.Command{
-		Use:   "add DIR|FILE",
+		Use:   "add NAME|DIR|FILE",
 		Short: "install a static model",
-		Long: `Install a static embedding model: a directory with model.safetensors and
-tokenizer.json, as the model2vec project writes it, or a file from the directory
-models of another home. The tokenizer must be a WordPiece tokenizer of BERT. add
-converts the vectors to 8 bits. Without --name, the name is that of DIR or FILE.
+		Long: `Install a static embedding model. DIR is a directory with model.safetensors and
+tokenizer.json, as the model2vec project writes it, and FILE is a file from the
+directory models of another home. Any other argument is the NAME of a model that
+crabmem model list --available shows. The tokenizer must be a WordPiece
+tokenizer of BERT. add converts the vectors to 8 bits. Without --name, the name
+is NAME or that of DIR or FILE.
+
+add downloads a model by its NAME from Hugging Face, or from the mirror in the
+environment variable HF_ENDPOINT. It checks size and SHA-256 digest of each file
+against those in this program. A repeated command continues a download.
 
 If a model with this name exists, add changes nothing and exits with 4. To use
-the model, set static in the table [embedder] of config.toml.`,
+the model, set embedder.static in config.toml.`,
 		Example: `  crabmem model add minilm/
   crabmem model add potion-base-8M --name potion --json`,
-		Args: exactly(1, "DIR or FILE"),
+		Args: exactly(1, "NAME, DIR, or FILE"),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			for _, m := range catalog.Models {
+				names = append(names, cobra.CompletionWithDesc(m.Name, m.About))
+			}
+			return names, cobra.ShellCompDirectiveDefault
+		},
 	}
 	cmd.Flags().StringVar(&name, "name", "", "install the model under this `name`")
-	return resultCommand(c, cmd, func(_ context.Context, args []string) (m staticModel, err error) {
+	return resultCommand(c, cmd, func(ctx context.Context, args []string) (m staticModel, err error) {
 		path, err := filepath.Abs(args[0])
 		if err != nil {
 			return m, err
@@ -72,19 +90,67 @@ the model, set static in the table [embedder] of config.toml.`,
 			return m, &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Path: file, Err: err,
 				Message: "model " + display.Quoted(name) + " already exists: " + file, Remedy: "choose another name, or run crabmem model remove " + name}
 		}
-		t, err := busy(c, "converting", func() (*static.Table, error) { return readModel(c.fs, path) })
+		install := func(path string) error {
+			t, err := busy(c, "converting", func() (*static.Table, error) { return readModel(c.fs, path) })
+			if err != nil {
+				return c.about(path, err)
+			}
+			if err := vfs.MkdirAll(c.fs, filepath.Dir(file), 0o700); err != nil {
+				return err
+			}
+			return vfs.Replace(c.fs, file, 0o600, t.Write)
+		}
+		_, err = c.fs.Lstat(path)
+		switch known := catalog.Find(args[0]); {
+		case err == nil:
+			err = install(path)
+		case missing(err) && known != nil:
+			err = c.download(ctx, known, install)
+		case missing(err):
+			err = &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Path: path, Err: err,
+				Message: display.Quoted(args[0]) + " is not a directory, a file, or the name of a known model", Remedy: "run crabmem model list --available to see the names"}
+		}
 		if err != nil {
-			return m, c.about(path, err)
-		}
-		if err := vfs.MkdirAll(c.fs, filepath.Dir(file), 0o700); err != nil {
-			return m, err
-		}
-		if err := vfs.Replace(c.fs, file, 0o600, t.Write); err != nil {
 			return m, err
 		}
 		return describeModel(c.fs, name, file)
 	}, func(m staticModel) {
-		c.Say("installed %s: to use it, set static = %q in [embedder] of config.toml", display.Printable(m.Name), m.Name)
+		c.Say("installed %s: to use it, run crabmem config set embedder.static %s", display.Printable(m.Name), m.Name)
+	})
+}
+
+// download downloads a known model into a directory of the home, calls install with the
+// directory, and removes it.
+func (c *app) download(ctx context.Context, m *catalog.Model, install func(dir string) error) error {
+	home := c.homeDir()
+	dir := filepath.Join(home, embedder.Dir, "."+m.Name) // the name of no model
+	lock := filepath.Join(home, "run", "download.lock")
+	return vfs.WithLock(c.fs, lock, c.lockWait, func() error {
+		if err := vfs.MkdirAll(c.fs, dir, 0o700); err != nil {
+			return err
+		}
+		host := strings.TrimRight(cmp.Or(c.Getenv("HF_ENDPOINT"), catalog.Host), "/")
+		p := c.Progress("downloading " + m.Name)
+		err := p.During(func() error {
+			return m.Download(ctx, c.fs, dir, host, nil, func(done int64) { p.Bytes(done, m.Bytes()) })
+		})
+		if err != nil {
+			if f := classify(err); f.Kind != errtable.Failed || ctx.Err() != nil {
+				return err // such as a full disk
+			}
+			return &cli.Failure{Code: cli.ExitFailure, Kind: "download", Path: dir, Err: err, Message: "download " + m.Name + ": " + err.Error(),
+				Remedy: "run the command again to continue, or download " + m.Files[0].Name + " and " + m.Files[1].Name + " from " + m.Page() +
+					" into a folder " + m.Name + ", then run crabmem model add " + m.Name + " next to it"}
+		}
+		if err := install(dir); err != nil {
+			return err
+		}
+		for _, f := range m.Files {
+			if err := c.fs.Remove(filepath.Join(dir, f.Name)); err != nil {
+				return err
+			}
+		}
+		return c.fs.Remove(dir)
 	})
 }
 
@@ -115,20 +181,42 @@ func describeModel(files vfs.FS, name, file string) (staticModel, error) {
 	return staticModel{Name: name, File: file, Bytes: fi.Size(), Tokens: t.Tokens(), Dim: t.Dim()}, nil
 }
 
+// availableModel is a model that add installs by its name.
+type availableModel struct {
+	Name      string `json:"name"`
+	License   string `json:"license"`
+	About     string `json:"about"`
+	Bytes     int64  `json:"bytes"` // of the download
+	URL       string `json:"url"`
+	Installed bool   `json:"installed"`
+}
+
 func modelList(c *app) *cobra.Command {
-	return resultCommand(c, &cobra.Command{
+	available := false
+	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "list the installed static models",
 		Long: `List the static embedding models in the directory models of the home directory,
-by name. A file that is no model is a warning.`,
+by name. A file that is no model is a warning. --available lists the models that
+crabmem model add downloads by name, with the size of the download, the license,
+and the address of the files. It makes no request.`,
 		Example: `  crabmem model list
+  crabmem model list --available
   crabmem model list --json`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-	}, func(context.Context, []string) ([]staticModel, error) {
-		list := []staticModel{}
+	}
+	cmd.Flags().BoolVar(&available, "available", false, "list the models that add downloads by name")
+	cmd.RunE = func(*cobra.Command, []string) error {
 		names, err := c.modelNames()
+		if err != nil {
+			return err
+		}
+		if available {
+			return c.printAvailable(names)
+		}
+		list := []staticModel{}
 		home := c.homeDir()
 		for _, name := range names {
 			m, err := describeModel(c.fs, name, embedder.File(home, name))
@@ -138,14 +226,26 @@ by name. A file that is no model is a warning.`,
 			}
 			list = append(list, m)
 		}
-		return list, err
-	}, func(list []staticModel) {
-		rows := [][]string{{"NAME", "TOKENS", "DIMENSIONS", "SIZE"}}
-		for _, m := range list {
-			rows = append(rows, []string{display.Printable(m.Name), fmt.Sprint(m.Tokens), fmt.Sprint(m.Dim), display.Size(m.Bytes)})
-		}
-		c.fitTable(rows, "123", "no models")
-	})
+		return c.printResult(list, func() {
+			rows := [][]string{{"NAME", "TOKENS", "DIMENSIONS", "SIZE"}}
+			for _, m := range list {
+				rows = append(rows, []string{display.Printable(m.Name), fmt.Sprint(m.Tokens), fmt.Sprint(m.Dim), display.Size(m.Bytes)})
+			}
+			c.fitTable(rows, "123", "no models; crabmem model list --available shows some")
+		})
+	}
+	return c.outputs(cmd, of[[]staticModel](), of[[]availableModel]())
+}
+
+func (c *app) printAvailable(installed []string) error {
+	var list []availableModel
+	rows := [][]string{{"NAME", "DOWNLOAD", "LICENSE", "ABOUT", "FROM"}}
+	for _, m := range catalog.Models {
+		list = append(list, availableModel{m.Name, m.License, m.About, m.Bytes(), m.Page(), slices.Contains(installed, m.Name)})
+		repository, _, _ := strings.Cut(m.Page(), "/tree/")
+		rows = append(rows, []string{m.Name, display.Size(m.Bytes()), m.License, m.About, repository})
+	}
+	return c.printResult(list, func() { c.fitTable(rows, "1", "") })
 }
 
 // modelNames returns the names of the files in the directory of models.

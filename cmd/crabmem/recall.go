@@ -236,6 +236,9 @@ func (c *app) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
 		fmt.Fprintf(c.Out, "--budget %d is too small for the first name: %s\n", a.Budget, display.Plural(a.Total, "match", "matches"))
 	case len(a.Hits) == 0:
 		c.Out.WriteString(nothingFound(a) + "\n")
+		if a.Total == 0 && a.Searched > 0 && c.IsTerminal(c.Stdout) && !f.Semantic && f.Fusion == "" && f.at == "" {
+			c.Note("hint: " + c.meaningHint())
+		}
 	}
 	room := c.Width() - 4
 	for i := range a.Hits {
@@ -353,8 +356,16 @@ func (c *app) semantic() (*fusion.Request, error) {
 	return s, nil
 }
 
+// meaningHint says how to search by meaning.
+func (c *app) meaningHint() string {
+	if conf, err := config.Load(c.fs, c.homeDir(), c.Getenv); err == nil && conf.Embedder != nil {
+		return "add --semantic to search by meaning, too"
+	}
+	return "to search by meaning, too, install a model, such as crabmem model add potion-base-8M"
+}
+
 // noEmbedder is the error of a command that needs an embedding model.
 func noEmbedder() error {
 	return &cli.Failure{Code: cli.ExitUsage, Kind: "no_embedder", Message: "no embedding model is configured",
-		Remedy: "install one with crabmem model add, and set static in [embedder] of config.toml"}
+		Remedy: "run crabmem model list --available, install one with crabmem model add, and set embedder.static in config.toml"}
 }

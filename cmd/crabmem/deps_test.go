@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -9,7 +8,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -401,48 +399,5 @@ func TestTopLevel(t *testing.T) {
 	}
 	if len(entries) < 6 {
 		t.Errorf("only %d entries at the top level", len(entries))
-	}
-}
-
-// TestREADME checks that the commands of the README exist, and that its list of
-// commands is complete.
-func TestREADME(t *testing.T) {
-	f, err := os.Open(filepath.Join(top, "README.md"))
-	if os.IsNotExist(err) {
-		t.Skip("SKIPPED: there is no README.md")
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	c := newApp(nil, nil, nil)
-	known := map[string]bool{"help": true}
-	for _, cmd := range c.commands() {
-		known[cmd.Name()] = true
-	}
-	call := regexp.MustCompile(`(?:^|[ |;&(])(?:go run \./cmd/)?crabmem ((?:--?[a-z-]+(?:[= ]\S+)? )*)([a-z]+)`)
-	named := make(map[string]bool)
-	fenced := false
-	for in := bufio.NewScanner(f); in.Scan(); {
-		line := in.Text()
-		if strings.HasPrefix(strings.TrimSpace(line), "```") {
-			fenced = !fenced
-			continue
-		}
-		for _, code := range strings.Split(line, "`") {
-			for _, m := range call.FindAllStringSubmatch(strings.TrimPrefix(code, "$ "), -1) {
-				named[m[2]] = true
-				if fenced && !known[m[2]] {
-					t.Errorf("README runs crabmem %s, which is no command: %s", m[2], line)
-				}
-			}
-			if w := strings.Fields(code); !fenced && len(w) > 0 && known[w[0]] {
-				named[w[0]] = true
-			}
-		}
-	}
-	for name := range known {
-		if !named[name] && name != "help" {
-			t.Errorf("README does not name the command %s", name)
-		}
 	}
 }

@@ -68,7 +68,7 @@ var (
 // script of .ci selects a test of a package on that line.
 func TestDocumentedTests(t *testing.T) {
 	checked := 0
-	for _, pattern := range []string{"README.md", ".github/*.md", "*/DESIGN.md", "*/FORMAT.md", "*/GUIDE.md", ".ci/run", ".ci/full"} {
+	for _, pattern := range []string{"*/README.md", ".github/*.md", "*/DESIGN.md", "*/FORMAT.md", "*/GUIDE.md", ".ci/run", ".ci/full"} {
 		names, err := filepath.Glob(filepath.Join(top, filepath.FromSlash(pattern)))
 		if err != nil || len(names) == 0 {
 			t.Fatalf("%s: %d files, %v", pattern, len(names), err)

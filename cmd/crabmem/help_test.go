@@ -87,7 +87,7 @@ func TestHelp(t *testing.T) {
 		if code != 0 || diag != "" {
 			t.Errorf("%s --help: exit code %d, %q", name, code, diag)
 		}
-		for _, part := range []string{"Usage:\n  crabmem " + name, "Examples:\n  ", "Global Flags:\n"} {
+		for _, part := range []string{"Usage:\n  crabmem " + name, "Examples:\n  ", "\nGlobal flags: --"} {
 			if !strings.Contains(text, part) {
 				t.Errorf("%s --help has no %q", name, part)
 			}

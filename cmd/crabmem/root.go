@@ -39,8 +39,7 @@ const (
 	needsStore // --space or --db may select it
 )
 
-// commandTable returns the command table. Help, man pages, and completion come from
-// it, and a test compares it with README.
+// commandTable returns the command table. Help, man pages, and completion come from it.
 func commandTable() []command {
 	return []command{
 		{"demo", demoCommand, needsNothing},
@@ -183,7 +182,8 @@ func rootCommand(c *app, args ...string) *cobra.Command {
 			return c.printResult(v, func() { c.versionText(v) })
 		}
 		if len(args) == 0 {
-			return cmd.Help()
+			c.Out.WriteString(startPage)
+			return nil
 		}
 		return unknownCommand(root, args[0])
 	}
@@ -273,10 +273,19 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 }
 
 // printHelp prints the help of a command. It is cobra's without the second line
-// of the usage of a family. A usage template of cobra would link text/template,
-// and with it every method of every type that is reachable.
+// of the usage of a family, and with one line for the global flags. A usage template of
+// cobra would link text/template, and with it every method of every type that is reachable.
 func printHelp(cmd *cobra.Command, _ []string) {
 	usage := strings.Replace(cmd.UsageString(), "\n  "+cmd.CommandPath()+" [command]", "", 1)
+	if own, global, ok := strings.Cut(usage, "\nGlobal Flags:\n"); ok {
+		names := ""
+		cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) { names += " --" + f.Name })
+		_, rest, _ := strings.Cut(global, "\n")
+		for strings.HasPrefix(rest, " ") {
+			_, rest, _ = strings.Cut(rest, "\n")
+		}
+		usage = own + "\nGlobal flags:" + names + "\n" + rest
+	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s\n\n%s", strings.TrimSpace(cmp.Or(cmd.Long, cmd.Short)), usage)
 }
 

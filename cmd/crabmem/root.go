@@ -90,6 +90,7 @@ func commandTable() []command {
 		{"import", importCommand, needsStore},
 
 		{"doctor", doctorCommand, needsHome},
+		{"uninstall", uninstallCommand, needsHome},
 		{"verify", verifyCommand, needsStore},
 		{"lint", lintCommand, needsStore},
 		{"repair", repairCommand, needsStore},

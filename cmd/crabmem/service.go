@@ -44,8 +44,8 @@ crabmem service stop.`,
 const (
 	// serviceName is part of the label, and the name of the file for output outside
 	// the daemon's log.
-	serviceName    = "crabmem"
-	gatewayService = "crabmem-gateway"
+	serviceName = "crabmem"
+	gatewayName = "crabmem-gateway"
 )
 
 // service returns the service of this command line: the daemon or the gateway.
@@ -53,9 +53,13 @@ func (c *app) service() *service.Service {
 	if !c.ofGateway {
 		return c.daemonService()
 	}
+	return c.gatewayService()
+}
+
+func (c *app) gatewayService() *service.Service {
 	home := c.absHome()
 	return &service.Service{
-		Name: gatewayService, Description: "crabmem: memory and agents over HTTP", Home: home, FS: c.fs, Args: []string{"gateway", "--home", home},
+		Name: gatewayName, Description: "crabmem: memory and agents over HTTP", Home: home, FS: c.fs, Args: []string{"gateway", "--home", home},
 	}
 }
 

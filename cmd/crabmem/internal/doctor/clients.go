@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"crabmem/cmd/crabmem/internal/mcpclient"
@@ -26,22 +25,10 @@ func (d *doctor) checkClients(context.Context) {
 		if e, ok := errors.AsType[*mcpclient.SyntaxError](err); ok && strings.Contains(string(text), "crabmem") {
 			d.warn("client "+c.ID, "correct the file", "%s:%d: %v", path, e.Line, e.Err)
 		}
-		for _, name := range sortedNames(servers) {
+		for _, name := range mcpclient.Own(servers) {
 			d.checkClient(c, path, servers[name])
 		}
 	}
-}
-
-// sortedNames returns the names of the servers that start crabmem.
-func sortedNames(servers map[string]mcpclient.Entry) (names []string) {
-	for name, e := range servers {
-		base := e.Command[strings.LastIndexAny(e.Command, `/\`)+1:]
-		if strings.TrimSuffix(strings.ToLower(base), ".exe") == "crabmem" || name == "crabmem" && slices.Contains(e.Args, "mcp") {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
 }
 
 func (d *doctor) checkClient(c mcpclient.Client, path string, e mcpclient.Entry) {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // Entry is the configuration of a server that a client starts.
@@ -249,6 +250,18 @@ func (c Client) Servers(text []byte) (map[string]Entry, error) {
 		}
 	}
 	return servers, err
+}
+
+// Own returns the names of the servers that start crabmem.
+func Own(servers map[string]Entry) (names []string) {
+	for name, e := range servers {
+		base := e.Command[strings.LastIndexAny(e.Command, `/\`)+1:]
+		if strings.TrimSuffix(strings.ToLower(base), ".exe") == "crabmem" || name == "crabmem" && slices.Contains(e.Args, "mcp") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Set returns the file with the server e under a name. An existing entry with this

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 
 	"crabmem/bm25/analysis"
 	"crabmem/cmd/crabmem/internal/cli"
@@ -45,17 +46,29 @@ bench changes nothing, except that bench recall --fit sets embedder.weight.`,
 func benchRecallCommand(c *app) *cobra.Command {
 	f := benchFlags{analyzer: analysis.Standard.String()}
 	cmd := &cobra.Command{
-		Use:   "recall [DIR...]",
+		Use:   "recall [PATH...]",
 		Short: "measure how well recall finds entries",
 		Long: `Run the queries of a test set and score the results: nDCG@10 (linear gain),
 recall@5, @10, and @100, MRR@10, and hit@1, @5, and @10 as trec_eval defines
 them, with 95% bootstrap intervals. recall also measures the CPU time to index,
 the time per query for 100 hits, and memory.
 
-DIR contains corpus.jsonl, queries.jsonl, and qrels.tsv (or qrels/test.tsv) in
-BEIR format, or is a directory of such directories. Titles become names, and
-texts become content. Instead of a test set, use --store with --questions: each
-line has a question, a tab, and the name of the entry that answers it.
+PATH is a directory with corpus.jsonl, queries.jsonl, and qrels.tsv (or
+qrels/test.tsv) in BEIR format, or a directory of such directories. Titles
+become names, and texts become content. Instead of a test set, use --store with
+--questions: each line has a question, a tab, and the name of the entry that
+answers it.
+
+PATH may also be published conversations, in files of at most 1 GiB:
+
+  LoCoMo       locomo10.json
+  REALTALK     a directory of Chat_*.json, or one of them
+  BEAM         a directory such as chats/100K, or of one chat
+  LongMemEval  longmemeval_s.json or longmemeval_oracle.json
+
+Each message becomes a note with its conversation, position, role, and date.
+Questions that nothing answers do not count: category 5 of LoCoMo, abstention.
+If a set states categories, recall prints the scores of each.
 
 Some sets divide documents and queries into groups, such as conversations, by
 metadata.group. --mode sets the documents that a query searches:
@@ -84,9 +97,7 @@ line per set.`,
   crabmem bench recall tiny --mode pooled --save run.json && crabmem bench recall tiny --compare run.json
   crabmem bench recall --fit questions.tsv
   printf 'how do we ship?\tdeploy\n' > q.tsv && crabmem bench recall --store memory.db --questions q.tsv --json`,
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveFilterDirs
-		},
+		Args: cobra.ArbitraryArgs,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.mode, "mode", "", "search the documents of this `mode`: group, filter, or pooled (default group)")
@@ -117,7 +128,7 @@ line per set.`,
 		}
 		if f.fit != "" {
 			if len(dirs) > 0 || f.questions != "" || f.embedder != "" || f.weight != 0 || f.analyzer != analysis.Standard.String() {
-				return wrongArgs(cmd, "--fit uses a store, the standard analyzer, and [embedder]: omit DIR, --questions, --embedder, --weight, and --analyzer")
+				return wrongArgs(cmd, "--fit uses a store, the standard analyzer, and [embedder]: omit PATH, --questions, --embedder, --weight, and --analyzer")
 			}
 			f.store, f.questions, f.embedder = cmp.Or(f.store, c.storePath()), f.fit, "config"
 		}
@@ -129,7 +140,7 @@ line per set.`,
 			return wrongArgs(cmd, "--store requires --questions, and --questions requires --store")
 		}
 		if len(dirs) == 0 && f.store == "" {
-			return wrongArgs(cmd, "missing argument: want a DIR, or --store and --questions")
+			return wrongArgs(cmd, "missing argument: want a PATH, or --store and --questions")
 		}
 		return b.run(dirs)
 	}
@@ -187,13 +198,15 @@ func (b *bench) run(dirs []string) error {
 			old[r.Set] = r
 		}
 	}
-	dirs, err := b.sets(dirs)
-	if err != nil {
-		return err
-	}
-	for _, dir := range dirs {
-		if err := b.folder(dir); err != nil {
-			return err
+	for _, path := range dirs {
+		sources, err := recalleval.Find(b.c.fs, path)
+		if err != nil {
+			return b.about(path, err, benchRemedy)
+		}
+		for _, source := range sources {
+			if err := b.source(source); err != nil {
+				return err
+			}
 		}
 	}
 	if b.f.store != "" {
@@ -234,36 +247,7 @@ func (b *bench) open(name string) (io.ReadCloser, error) {
 	return b.c.fs.Open(path)
 }
 
-// sets returns the folders with a test set: a directory itself, or those in it.
-func (b *bench) sets(dirs []string) ([]string, error) {
-	has := func(dir string) bool {
-		_, err := b.c.fs.Lstat(filepath.Join(dir, recalleval.Corpus))
-		return err == nil
-	}
-	var sets []string
-	for _, dir := range dirs {
-		if has(dir) {
-			sets = append(sets, dir)
-			continue
-		}
-		entries, err := b.c.fs.ReadDir(dir)
-		if err != nil {
-			return nil, b.about(dir, err, benchRemedy)
-		}
-		found := false
-		for _, e := range entries {
-			if sub := filepath.Join(dir, e.Name()); has(sub) {
-				sets, found = append(sets, sub), true
-			}
-		}
-		if !found {
-			return nil, b.about(dir, fmt.Errorf("%s: no %s in the directory or in its subdirectories", dir, recalleval.Corpus), benchRemedy)
-		}
-	}
-	return sets, nil
-}
-
-const benchRemedy = "use a directory with corpus.jsonl, queries.jsonl, and qrels.tsv, or a directory of such directories"
+const benchRemedy = "use a directory with corpus.jsonl, queries.jsonl, and qrels.tsv, a directory of such directories, or conversations as crabmem bench recall --help lists them"
 
 // about adds the remedy to an error for a file that is not a store.
 func (b *bench) about(path string, err error, remedy string) error {
@@ -277,14 +261,14 @@ func (b *bench) about(path string, err error, remedy string) error {
 	return f
 }
 
-// folder measures the set in a directory.
-func (b *bench) folder(dir string) error {
-	s, err := busy(b.c, "reading "+dir, func() (*recalleval.Set, error) { return recalleval.Load(b.open, dir) })
+// source measures a set.
+func (b *bench) source(source recalleval.Source) error {
+	s, err := busy(b.c, "reading "+source.Path, func() (*recalleval.Set, error) { return source.Load(b.open) })
 	if err != nil {
-		return b.about(dir, err, benchRemedy)
+		return b.about(source.Path, err, benchRemedy)
 	}
-	if path, err := b.c.fs.Resolve(dir); err == nil {
-		s.Name = filepath.Base(path) // also of "."
+	if path, err := b.c.fs.Resolve(source.Path); err == nil {
+		s.Name = strings.TrimSuffix(filepath.Base(path), ".json") // also of "."
 	}
 	return b.measure(s)
 }

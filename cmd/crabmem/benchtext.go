@@ -63,6 +63,13 @@ func (b *bench) text() {
 			half = append(half, fmt.Sprintf("±%.3f", (ci[1]-ci[0])/2))
 		}
 		quality = append(quality, means, half)
+		for _, k := range r.Categories {
+			row := []string{"  " + display.Printable(cli.Fit(k.Category, 30)), "", fmt.Sprint(k.Queries)}
+			for _, v := range k.Values() {
+				row = append(row, fmt.Sprintf("%.3f", v))
+			}
+			quality = append(quality, row)
+		}
 		if k := r.Cost; k != nil {
 			cost = append(cost, []string{display.Printable(r.Set), string(r.Mode), r.Analyzer, seconds(k.IndexCPU), seconds(k.IndexWall),
 				rate(float64(r.Docs), k.IndexCPU), rate(float64(k.TextBytes)/1e6, k.IndexCPU), micros(k.QueryP50), micros(k.QueryP99), micros(k.QueryMax),

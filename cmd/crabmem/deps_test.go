@@ -49,7 +49,7 @@ var mayImport = map[string][]string{
 	"crmem/metadata":             {},
 	"crmem/metadata/metatest":    {},
 	"crmem/recall":               {"crmem", "bm25", "bm25/analysis", "bm25/snippet", "crmem/budget", "crmem/metadata", "crmem/fusion"},
-	"crmem/recalleval":           {"crmem", "bm25/analysis", "crmem/embed", "crmem/fusion"},
+	"crmem/recalleval":           {"crmem", "bm25/analysis", "crmem/embed", "crmem/fusion", "crmem/metadata", "crmem/vfs"},
 	"bm25/snippet":               {"bm25/clip", "bm25/analysis"},
 	"crmem/budget":               {"bm25/clip", "bm25/analysis", "bm25/snippet"},
 	"sessionlog":                 {"bm25/clip", "sessionlog/record", "sessionlog/internal/line", "sessionlog/internal/feed", "crmem/vfs"},

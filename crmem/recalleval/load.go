@@ -36,8 +36,8 @@ const (
 )
 
 // Load reads the folder dir in the format of BEIR: corpus.jsonl with _id,
-// title, text and metadata.group, queries.jsonl with _id, text and
-// metadata.group, and judgments in qrels.tsv or qrels/test.tsv. The set has the
+// title, text and metadata.group, queries.jsonl with _id, text,
+// metadata.group and metadata.category, and judgments in qrels.tsv or qrels/test.tsv. The set has the
 // folder's name.
 //
 // A document becomes a note: the title becomes the name, the text the content.
@@ -69,7 +69,7 @@ func Load(open Open, dir string) (*Set, error) {
 			return fmt.Errorf("duplicate query %q", r.ID)
 		}
 		seen[r.ID] = true
-		queries = append(queries, Query{ID: r.ID, Text: r.Text, Group: r.Group})
+		queries = append(queries, Query{ID: r.ID, Text: r.Text, Group: r.Group, Category: r.Category})
 		return nil
 	})
 	if err != nil {
@@ -108,7 +108,7 @@ func mark(n int) string {
 }
 
 // record is a line of corpus.jsonl or queries.jsonl.
-type record struct{ ID, Title, Text, Group string }
+type record struct{ ID, Title, Text, Group, Category string }
 
 // records calls f with the lines of a file.
 func records(open Open, name string, f func(record) error) error {
@@ -121,7 +121,8 @@ func records(open Open, name string, f func(record) error) error {
 			Title    string `json:"title"`
 			Text     string `json:"text"`
 			Metadata struct {
-				Group label `json:"group"`
+				Group    label `json:"group"`
+				Category label `json:"category"`
 			} `json:"metadata"`
 		}
 		if err := json.Unmarshal(line, &v); err != nil {
@@ -130,7 +131,7 @@ func records(open Open, name string, f func(record) error) error {
 		if v.ID == "" {
 			return errors.New("no _id")
 		}
-		return f(record{string(v.ID), v.Title, v.Text, string(v.Metadata.Group)})
+		return f(record{string(v.ID), v.Title, v.Text, string(v.Metadata.Group), string(v.Metadata.Category)})
 	})
 }
 
@@ -269,9 +270,6 @@ func Save(w io.Writer, results []*Result) error {
 	return json.NewEncoder(w).Encode(s)
 }
 
-// maxSaved bounds a saved run, in bytes.
-const maxSaved = 1 << 30
-
 // ReadSaved reads a file that [Save] wrote.
 func ReadSaved(open Open, name string) ([]*Result, error) {
 	f, err := open(name)
@@ -279,7 +277,7 @@ func ReadSaved(open Open, name string) ([]*Result, error) {
 		return nil, err
 	}
 	var s saved
-	err = json.NewDecoder(io.LimitReader(f, maxSaved)).Decode(&s)
+	err = json.NewDecoder(io.LimitReader(f, maxJSON)).Decode(&s)
 	if err == nil && s.Format != format {
 		err = fmt.Errorf("format %q, want %q", s.Format, format)
 	}

@@ -1,7 +1,8 @@
 // Package recalleval measures the recall of the store's search.
 //
 // A [Set] is a test collection: documents, queries, and judgments of which
-// documents answer which query. [Load] reads a set in the format of BEIR.
+// documents answer which query. [Find] finds sets in the format of BEIR, and conversations
+// in the forms in which others publish them; [Source.Load] reads one.
 // [FromStore] creates a set from a store and a file of questions. [Run] loads
 // the documents into a store in memory, runs every query, and scores the
 // rankings. [Compare] tests whether two runs differ by more than chance.
@@ -41,9 +42,10 @@ type Doc struct {
 
 // Query is a query and its judgments.
 type Query struct {
-	ID    string
-	Text  string
-	Group string
+	ID       string
+	Text     string
+	Group    string
+	Category string // kind of question, if the set states it
 	// Grades are the judgments by document ID. A document is relevant when its
 	// grade is above 0; one that is not in the corpus counts as not found.
 	Grades map[string]int

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -56,14 +57,24 @@ type Result struct {
 	// Intervals are 95 % bootstrap intervals of the means, by measure.
 	Intervals map[string][2]float64 `json:"ci95"`
 	Cost      *Cost                 `json:"cost,omitempty"`
+	// Categories are the means by category of the queries, ascending, if the set has any.
+	Categories []Category `json:"categories,omitempty"`
 
 	Answers []Answer `json:"-"`
 }
 
+// Category is a kind of question.
+type Category struct {
+	Category string `json:"category"`
+	Queries  int    `json:"queries"`
+	Scores
+}
+
 // Answer is the result of a query.
 type Answer struct {
-	Query string `json:"query"` // its ID
-	Rank  int    `json:"rank"`  // of the first relevant document; 0: not among K
+	Query    string `json:"query"` // its ID
+	Category string `json:"category,omitempty"`
+	Rank     int    `json:"rank"` // of the first relevant document; 0: not among K
 	Scores
 	Text     string     `json:"text,omitempty"`
 	Group    string     `json:"group,omitempty"`
@@ -114,8 +125,15 @@ func (o *Options) result(s *Set, ss *storeSet, answers []Answer) *Result {
 		r.Embedder = o.Embed.Identity()
 	}
 	all := make([]values, len(r.Answers))
+	kinds := make(map[string][]values)
 	for i, a := range r.Answers {
 		all[i] = a.Values()
+		if a.Category != "" {
+			kinds[a.Category] = append(kinds[a.Category], all[i])
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		r.Categories = append(r.Categories, Category{kind, len(kinds[kind]), mean(kinds[kind]).scores()})
 	}
 	r.Scores = mean(all).scores()
 	low, high := intervals(all)
@@ -153,7 +171,7 @@ func (ss *storeSet) answer(ctx context.Context, q Query) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	a := Answer{Query: q.ID, Text: q.Text, Group: q.Group}
+	a := Answer{Query: q.ID, Category: q.Category, Text: q.Text, Group: q.Group}
 	ranking := make([]string, len(hits))
 	ranks := make(map[string]int, len(hits))
 	for i, h := range hits {

@@ -1,0 +1,7 @@
+package recalleval
+
+// SetMaxJSON sets the limit of a file of JSON, and returns the limit before.
+func SetMaxJSON(n int64) (old int64) {
+	old, maxJSON = maxJSON, n
+	return old
+}

@@ -17,6 +17,7 @@ import (
 	"text/tabwriter"
 
 	"crabmem/crmem/recalleval"
+	"crabmem/crmem/vfs"
 )
 
 //go:embed recall.py
@@ -123,9 +124,9 @@ func (r *row) mean() float64 {
 // compareRecall prints the nDCG@10 of crabmem and of other engines on the test sets of a
 // directory.
 func compareRecall(root string, require bool, list []ranker) error {
-	files, err := filepath.Glob(filepath.Join(root, "*", recalleval.Corpus))
-	if err != nil || len(files) == 0 {
-		return errors.Join(err, fmt.Errorf("no test sets in %q: set -datasets to a directory of them", root))
+	sources, err := recalleval.Find(vfs.OS{}, root)
+	if err != nil {
+		return fmt.Errorf("%w: set -datasets to a directory of test sets", err)
 	}
 	dir, err := os.MkdirTemp("", "crabmem-recall")
 	if err != nil {
@@ -142,8 +143,8 @@ func compareRecall(root string, require bool, list []ranker) error {
 		rows = append(rows, row{name: r.name})
 	}
 	var names []string
-	for _, file := range files {
-		s, err := recalleval.Load(func(name string) (io.ReadCloser, error) { return os.Open(name) }, filepath.Dir(file))
+	for _, source := range sources {
+		s, err := source.Load(func(name string) (io.ReadCloser, error) { return os.Open(name) })
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"crabmem/crmem/vfs"
+	"crabmem/sessionlog"
 )
 
 // How far Find goes.
@@ -92,6 +93,7 @@ func (f File) Read(fsys vfs.FS) (Transcript, error) {
 	}
 	t, err := f.Kind.read(r)
 	r.Close()
+	t.Meta.Project = sessionlog.ProjectOf(fsys, t.dir)
 	for _, bad := range t.Bad {
 		bad.Path = f.Path
 	}

@@ -53,7 +53,8 @@ var (
 )
 
 // Transcript is a conversation of another program, in the form that
-// sessionlog.Dir.Import takes. It depends only on the bytes of the file.
+// sessionlog.Dir.Import takes. It depends only on the bytes of the file, but for the
+// project: see [sessionlog.ProjectOf].
 type Transcript struct {
 	Meta  sessionlog.Meta
 	Items []sessionlog.Item
@@ -62,6 +63,8 @@ type Transcript struct {
 
 	Skipped []Tally // omitted lines and parts, by reason
 	Mended  Tally   // lines in which a lone surrogate became U+FFFD
+
+	dir string // the first working directory
 
 	BadLines int64                 // lines in an unknown form, which are omitted
 	Bad      []*record.FormatError // the first of them, without a path
@@ -291,6 +294,7 @@ func (b *builder) finish(tool, id, title string) (Transcript, error) {
 		Agent: tool, CreatedBy: "user", CreatedAt: record.Timestamp(b.created),
 		Title: clip.Chars(strings.Join(strings.Fields(title), " "), maxTitle), Source: tool + ":" + id, Project: sessionlog.ProjectOf(nil, b.dir),
 	}
+	b.t.dir = b.dir
 	b.t.Meta.SetEnd(b.last)
 	return b.t, nil
 }

@@ -75,6 +75,7 @@ type Config struct {
 	Ask              Ask
 	Delegate         Delegate
 	Sessions         Sessions
+	Hooks            Hooks
 	Cron             Cron
 	Limits           Limits
 	TCP              TCP
@@ -194,6 +195,11 @@ type Delegate struct {
 // Sessions is [sessions].
 type Sessions struct {
 	Titles string // of new sessions: model, first-line, or off
+}
+
+// Hooks is [hooks].
+type Hooks struct {
+	Exclude []string // directories, absolute or beginning with ~/
 }
 
 // Cron is [cron].

@@ -80,6 +80,9 @@ func (c *Config) rows() []row {
 			"from 0 to 1: how far the importance of an entry raises its score: 0.3 by at most 30 %. It is a mean of the importance of its metadata, the number of reads, the time since then, and links to the entry"},
 		{"recall.half_life", c.readHalfLife, "30d", nil, 0, "age at which recency falls to half, at least 1h; type identity: never"},
 
+		{"hooks.exclude", &c.Hooks.Exclude, eg{[]string{"~/work/secret"}}, checkProject, texts,
+			"directories whose projects the hooks of coding agents do not read; a file .crabmem-off in a project does the same"},
+
 		{"tools.bash.access", &bash.Access, "base", words{"base", "listed", "never"}, 0, "base: all agents; listed: agents that list bash in tools; never"},
 		{"tools.bash.approve", &bash.Approve, "ask", words{"ask", "allowlist", "off"}, 0, "ask you before a command; allowlist: refuse it; off: run all"},
 		{"tools.bash.allow", &bash.Allow, approval.Default, approval.Check, 0,

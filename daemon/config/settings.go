@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"crabmem/crmem"
 	"crabmem/daemon/timetext"
@@ -61,6 +62,14 @@ func (c *Config) readHalfLife(s *section, text string) {
 		s.add("half_life", "%q: want a time from 1h on, such as 30d, 12w, 1y, or 36h", short(text))
 	}
 	c.HalfLife = age
+}
+
+// checkProject checks a directory of [hooks] exclude.
+func checkProject(dir string) error {
+	if !filepath.IsAbs(dir) && !strings.HasPrefix(dir, "~/") {
+		return fmt.Errorf("%q: want an absolute path, or a path that begins with ~/", short(dir))
+	}
+	return nil
 }
 
 // skillDirs checks the folders of skills, and makes them absolute.

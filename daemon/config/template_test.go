@@ -64,6 +64,10 @@ func TestTemplateExamples(t *testing.T) {
 	if d := cmp.Diff([]string{"/h/keys/example", "/h/keys/tcp"}, got.SecretFiles); d != "" {
 		t.Errorf("files with secrets (-want +got):\n%s", d)
 	}
+	if len(got.Hooks.Exclude) != 1 {
+		t.Errorf("hooks exclude %q", got.Hooks.Exclude)
+	}
+	got.Hooks.Exclude = nil
 	got.SecretFiles, got.SkillDirs, got.Warnings = nil, nil, nil // the example directory is missing
 	crab, _ := got.Agent("crab")
 	if d := cmp.Diff([]string{"main", "team"}, crab.Spaces()); d != "" {

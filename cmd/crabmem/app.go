@@ -89,7 +89,11 @@ func (c *app) execute(ctx context.Context, args []string) error {
 	root.SetIn(c.Stdin)
 	root.SetOut(c.Out)
 	root.SetErr(c.Stderr)
-	if err := root.ExecuteContext(ctx); err != nil {
+	if cmd, err := root.ExecuteContextC(ctx); err != nil {
+		if isHook(cmd, args) && context.Cause(ctx) == nil {
+			c.hookFailed(args, err)
+			return nil
+		}
 		if !c.JSON {
 			c.Out.Flush() // print the output before the error
 		}

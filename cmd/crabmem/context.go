@@ -16,7 +16,7 @@ import (
 )
 
 func contextCommand(c *app) *cobra.Command {
-	in := op.ContextQuery{Budget: 1500}
+	in := op.ContextQuery{Budget: contextBudget}
 	cmd := &cobra.Command{
 		Use:     "context",
 		GroupID: groupUse,
@@ -47,21 +47,29 @@ prints no sessions.`,
 		if err := in.Validate(); err != nil {
 			return op.ContextText{}, cli.Usagef("--%v", err)
 		}
-		var sessions func() (*sessionlog.Dir, error)
-		if c.namedStore() == "" && (c.space == "" || c.space == space.Main) {
-			sessions = func() (*sessionlog.Dir, error) { return c.openSessions("list", true) }
-		}
-		read := func(s *crmem.Store) (op.ContextText, error) {
-			return op.ReadContext.Do(ctx, op.Store{Store: s, Now: c.now, Sessions: op.SessionsIn(sessions)}, in)
-		}
-		out, err := resultOf(c.read, read)
-		if sessions != nil && errors.Is(err, crmem.ErrNoStore) {
-			s := crmem.New(nil)
-			out, err = read(s)
-			err = errors.Join(err, s.Close())
-		}
-		return out, err
+		return c.contextText(ctx, in)
 	}, func(out op.ContextText) { c.Out.WriteString(out.Text) })
+}
+
+const contextBudget = 1500 // tokens
+
+// contextText returns the context of the store, and of the sessions in its home. It is
+// empty without a store.
+func (c *app) contextText(ctx context.Context, in op.ContextQuery) (op.ContextText, error) {
+	var sessions func() (*sessionlog.Dir, error)
+	if c.namedStore() == "" && (c.space == "" || c.space == space.Main) {
+		sessions = func() (*sessionlog.Dir, error) { return c.openSessions("list", true) }
+	}
+	read := func(s *crmem.Store) (op.ContextText, error) {
+		return op.ReadContext.Do(ctx, op.Store{Store: s, Now: c.now, Sessions: op.SessionsIn(sessions)}, in)
+	}
+	out, err := resultOf(c.read, read)
+	if sessions != nil && errors.Is(err, crmem.ErrNoStore) {
+		s := crmem.New(nil)
+		out, err = read(s)
+		err = errors.Join(err, s.Close())
+	}
+	return out, err
 }
 
 func pinCommand(c *app) *cobra.Command {

@@ -80,6 +80,7 @@ func commandTable() []command {
 		{"config", configCommand, needsHome},
 		{"secret", secretCommand, needsHome},
 		{"mcp", mcpCommand, needsStore},
+		{"hook", hookCommand, needsStore},
 		{"gateway", gatewayCommand, needsHome},
 		{"open", openCommand, needsHome},
 		{"components", componentsCommand, needsHome},

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"time"
 
+	"crabmem/cmd/crabmem/internal/agenthook"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/config"
 	"crabmem/daemon/display"
@@ -159,6 +160,24 @@ func (d *doctor) checkLogs(context.Context) {
 	}
 	if long == 0 {
 		d.ok("logs", "%s", display.Size(all))
+	}
+}
+
+// hookAge is how long doctor warns of an error of a hook.
+const hookAge = 7 * 24 * time.Hour
+
+// checkHooks shows the last error of crabmem hook.
+func (d *doctor) checkHooks(context.Context) {
+	h := agenthook.Home{FS: d.FS, Dir: d.Home}
+	line, at, err := h.LastError()
+	switch {
+	case err != nil:
+		d.broken("hooks", err)
+	case line == "":
+	case d.Now().Sub(at) > hookAge:
+		d.ok("hooks", "last error: %s", line)
+	default:
+		d.warn("hooks", "correct the cause, then run rm "+errtable.ShellWord(h.LogFile()), "last error: %s", line)
 	}
 }
 

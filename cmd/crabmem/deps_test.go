@@ -46,7 +46,7 @@ var mayImport = map[string][]string{
 	"daemon/embedder":            {"crmem/embed", "crmem/embed/endpoint", "crmem/embed/static", "crmem/vfs", "daemon/config", "crmem/fusion"},
 	"crmem/links":                {"bm25/clip", "crmem", "crmem/metadata"},
 	"crmem/lint":                 {"crmem", "crmem/links", "crmem/metadata"},
-	"crmem/metadata":             {},
+	"crmem/metadata":             {"bm25/clip"},
 	"crmem/metadata/metatest":    {},
 	"crmem/recall":               {"crmem", "bm25", "bm25/analysis", "bm25/snippet", "crmem/budget", "crmem/metadata", "crmem/fusion"},
 	"crmem/recalleval":           {"crmem", "bm25/analysis", "crmem/embed", "crmem/fusion", "crmem/metadata", "crmem/vfs"},

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"crabmem/bm25/clip"
 	"crabmem/daemon/display"
@@ -59,7 +58,7 @@ const (
 // Note is a note of a source.
 type Note struct {
 	ID      string // identifier of the source: a path, a UUID
-	Name    string // "" if the source has no names: the first words of the text replace it
+	Name    string // "" if the source has no names: the title of the text replaces it
 	Text    string
 	Aliases []string
 	Created time.Time // zero if unknown
@@ -192,16 +191,6 @@ func baseName(s string) (name string, whole bool) {
 		name, whole = strings.TrimSpace(clip.Bytes(name, maxBase-3))+"…", false
 	}
 	return name, whole
-}
-
-// firstWords returns a name for a text without one.
-func firstWords(text string) string {
-	words := strings.FieldsFunc(clip.Bytes(text, 4096), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
-	name := strings.Join(words[:min(len(words), 8)], " ")
-	if utf8.RuneCountInString(name) > 64 {
-		name = strings.TrimSuffix(cut(name, 64), "…")
-	}
-	return strings.TrimRight(name, " .,;:")
 }
 
 // addAlias adds another name, if it is a valid new alias.

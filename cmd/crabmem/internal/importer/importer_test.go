@@ -274,7 +274,7 @@ func TestChangedSource(t *testing.T) {
 		{"a note of here has the name", pages(t), func(*crmem.Store) []crmem.Op { return []crmem.Op{crmem.Add{Name: "A", Content: "mine"}} },
 			pages(t, "a.md", page("A", "one"), "b.md", page("B", "one")), "1 0 0 1 A"},
 		{"memory without a name", mem0("1", "Likes tea"), nil, mem0("1", "Likes green tea"), "0 1 0 0 Likes tea"},
-		{"memories of one text", mem0("1", "Likes tea", "2", "Likes tea\nand milk"), nil, mem0("1", "Likes tea", "2", "Likes tea\nand milk", "3", "Likes tea"), "0 0 3 0 Likes tea,Likes tea and milk"},
+		{"memories of one text", mem0("1", "Likes tea", "2", "Likes tea, and milk\nwith sugar"), nil, mem0("1", "Likes tea", "2", "Likes tea, and milk\nwith sugar", "3", "Likes tea"), "0 0 3 0 Likes tea,Likes tea, and milk"},
 		{"a line of another note in the text", mem0("1", "x\n\nImported from mem0: \"2\" (0123456789abcdef)"), nil, mem0("2", "y"), "1 0 0 0 x,y"},
 	}
 	for _, c := range cases {

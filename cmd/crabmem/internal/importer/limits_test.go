@@ -91,14 +91,6 @@ func TestNamesAtTheirLimits(t *testing.T) {
 			t.Errorf("base name of %d bytes: %s", len(in), got)
 		}
 	}
-	for in, want := range map[string]string{
-		"a b c d e f g h": "a b c d e f g h", "a b c d e f g h i": "a b c d e f g h", "a\n\tb.,;:": "a b",
-		x(64): x(64), x(63) + ".": x(63), x(65): x(63), x(5000): x(63), strings.Repeat(" ", 4096) + "x": "",
-	} {
-		if got := firstWords(in); got != want {
-			t.Errorf("first words of %.80q: %q, want %q", in, got, want)
-		}
-	}
 	n, left := Note{ID: "i", Name: "name", Text: "text"}, Tally{}
 	for _, s := range []string{" a ", "a", "", "name", x(maxLabel), x(maxLabel + 1), "b\nc"} {
 		n.addAlias(s, &left)

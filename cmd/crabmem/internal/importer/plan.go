@@ -3,7 +3,6 @@ package importer
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"crabmem/crmem"
@@ -119,9 +118,7 @@ func family(kind string) string {
 func (p *planner) note(n *Note, now time.Time) error {
 	base := n.Name
 	if base == "" {
-		_, body, _ := metadata.Parse(n.Text)
-		first, _, _ := strings.Cut(n.Text[body:], "\n\n")
-		base = firstWords(first)
+		base = metadata.Title(n.Text)
 	}
 	if base == "" {
 		base = p.kind

@@ -39,7 +39,7 @@ var spacebot = &database{
 	read: func(d *databaseReader) {
 		names, uses := make(map[string]string), make(map[string]int)
 		for _, o := range d.rows["memories"] {
-			name := firstWords(d.cell(o, "content"))
+			name := metadata.Title(d.cell(o, "content"))
 			names[d.cell(o, "id")] = name
 			uses[name]++
 		}
@@ -151,7 +151,7 @@ var claudeMem = &database{
 			if len(parts) > 0 {
 				n.setFields(lines(parts...), d.fields(o, "project", "files_read", "files_edited"))
 			}
-			d.note(n, firstWords(d.cell(o, "request")))
+			d.note(n, metadata.Title(d.cell(o, "request")))
 		}
 		d.leaveOut("user_prompts", "user prompt")
 		d.leaveOut("sdk_sessions", "session state")

@@ -34,7 +34,8 @@ func editCommand(c *app) *cobra.Command {
 		Long: `Open the content of an entry in $VISUAL or $EDITOR. If the editor exits with 0
 and the text changed, edit writes the text to the store, byte for byte. The
 entry keeps its aliases, kind, ID, and creation time. If the editor only added a
-line end at the end of the text, edit writes nothing.
+line end at the end of the text, edit writes nothing. If no entry has the name,
+edit opens an empty text, and creates the note NAME.
 
 If the edited text is empty, edit writes nothing and exits with 2. If the edit
 adds a key or a password of a known form, edit writes nothing and exits with 1,
@@ -47,17 +48,26 @@ nothing, prints the path of the file with your text, and exits with 4.`,
 	}
 	allowSecretsFlag(cmd, &allow)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		editor, err := c.editor("EDITOR=vi crabmem edit NAME, or use crabmem remember NAME -")
-		if err != nil {
-			return err
-		}
-		before, err := resultOf(c.read, func(s *crmem.Store) (crmem.Entry, error) { return op.FindEntry(s, args[0]) })
-		if err != nil {
-			return err
-		}
-		return c.edit(cmd.Context(), editor, before, allow)
+		return c.editNamed(cmd.Context(), args[0], allow)
 	}
-	return c.outputs(cmd, of[op.Written](), of[crmem.Entry]())
+	return c.outputs(cmd, of[op.Written]())
+}
+
+// editNamed runs the editor on the entry of a name, or on a new note. A name such as #5
+// is that of an entry.
+func (c *app) editNamed(ctx context.Context, name string, allow bool) error {
+	editor, err := c.editor("EDITOR=vi crabmem edit NAME, or use crabmem remember NAME -")
+	if err != nil {
+		return err
+	}
+	before, err := resultOf(c.read, func(s *crmem.Store) (crmem.Entry, error) { return op.FindEntry(s, name) })
+	if (errors.Is(err, crmem.ErrNotFound) || errors.Is(err, crmem.ErrNoStore)) && !strings.HasPrefix(name, "#") {
+		before, err = crmem.Entry{Name: name}, crmem.Add{Name: name}.Validate()
+	}
+	if err != nil {
+		return err
+	}
+	return c.edit(ctx, editor, before, allow)
 }
 
 // editor returns the user's editor. If no editor is set, the error contains example.
@@ -70,7 +80,8 @@ func (c *app) editor(example string) (string, error) {
 	return editor, nil
 }
 
-// edit runs the editor on the content of an entry, and stores the result.
+// edit runs the editor on the content of an entry, and stores the result. If before.ID is
+// 0, the entry is new.
 func (c *app) edit(ctx context.Context, editor string, before crmem.Entry, allow bool) error {
 	file, err := c.editFile(before.Name, ".md", before.Content)
 	if err != nil {
@@ -93,22 +104,33 @@ func (c *app) edit(ctx context.Context, editor string, before crmem.Entry, allow
 		return &cli.Failure{Code: cli.ExitFailure, Kind: "edit", Message: err.Error() + "; your text is in " + file, Path: file, Err: err}
 	}
 	after := string(text)
-	if after == before.Content || after == before.Content+"\n" && !strings.HasSuffix(before.Content, "\n") {
+	created := before.ID == 0
+	if !created && (after == before.Content || after == before.Content+"\n" && !strings.HasSuffix(before.Content, "\n")) {
 		remove()
-		return c.printResult(before, func() { c.Say("%s is unchanged", display.Label(before.Name)) })
+		return c.printResult(op.Replaced(before, before), func() { c.Say("%s is unchanged", display.Label(before.Name)) })
 	}
 	if op.IsBlank(after) {
 		remove()
 		return emptyText("the edited text of " + display.Label(before.Name))
 	}
-	list, err := c.update(ctx, "edit", allow, func(s *crmem.Store) ([]crmem.Op, error) {
+	var list []crmem.Entry
+	plan := func(s *crmem.Store) ([]crmem.Op, error) {
 		now, err := s.Get(before.Name)
+		if created && errors.Is(err, crmem.ErrNotFound) {
+			return []crmem.Op{crmem.Add{Name: before.Name, Content: after, Kind: crmem.Note}}, nil
+		}
 		if errors.Is(err, crmem.ErrNotFound) || err == nil && !now.Equal(before) {
 			return nil, &cli.Failure{Code: cli.ExitConflict, Kind: "changed", Path: file,
 				Message: display.Quoted(before.Name) + " changed during the edit; your text is in " + file,
 				Remedy:  "compare your text with crabmem show, then run crabmem remember NAME - < " + errtable.ShellWord(file)}
 		}
 		return []crmem.Op{crmem.Update{Name: now.Name, Content: after, Aliases: now.Aliases}}, err
+	}
+	g := c.guard()
+	g.AllowSecrets = allow
+	err = c.writeGuarded(ctx, "edit", created, g, func(s op.Memory) (err error) {
+		list, err = s.Update(ctx, plan)
+		return err
 	})
 	if err != nil {
 		f := classify(err)

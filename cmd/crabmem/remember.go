@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strings"
+	"unicode"
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
@@ -13,11 +16,13 @@ import (
 	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 type rememberFlags struct {
 	aliases                  []string // nil keeps those of the note
 	kind                     crmem.Kind
+	unnamed                  bool // name the entry by its text
 	allowEmpty, allowSecrets bool
 	metadata                 *metadata.Edit
 	expected                 op.Expected
@@ -28,13 +33,19 @@ func rememberCommand(c *app) *cobra.Command {
 	var f rememberFlags
 	noAlias, kind := false, crmem.Note.String()
 	cmd := &cobra.Command{
-		Use:     "remember NAME TEXT|-",
+		Use:     "remember [NAME] TEXT|-",
 		GroupID: groupUse,
 		Short:   "create or replace a note",
 		Long: `Create a note, or replace the text of the note NAME. The note keeps its ID,
 creation time, and aliases. --alias replaces the aliases; --no-alias removes
 them. Exit code 0 means that the note is on disk. remember prints whether it
 created or replaced the note, and the size of the replaced text.
+
+Without NAME, remember names a new note by the first words of the text, followed
+by the day if another entry has that name, and prints the name. One argument is
+a text if it contains a space or a full-width mark such as 。; otherwise it is a
+name, and remember opens the note on a terminal, as crabmem edit does. Without
+arguments, the text is standard input, unless that is a terminal.
 
 TEXT "-" reads standard input, byte for byte. remember refuses a text without a
 visible character, such as the output of a failed command; --allow-empty permits
@@ -53,13 +64,15 @@ remember writes nothing and exits with 4.
 
 If one of these flags sets a key, the keys expires and supersedes of the note
 affect the order of recall.`,
-		Example: `  crabmem remember deploy "build, tag, push, then watch the canary"
+		Example: `  crabmem remember "the canary runs for an hour before a release"
+  crabmem remember deploy "build, tag, push, then watch the canary"
   crabmem remember deploy "build, tag, push" --alias ship --alias release
   crabmem remember deploy "build, tag, push" --if-version 1 || crabmem log deploy
   crabmem remember deploy-v2 "deploy from main" --type decision --tag infra --supersedes deploy
   crabmem remember vpn "the password changes monthly" --expires 2026-12-31 --meta owner=ops
-  uname -a | crabmem remember machine -`,
-		Args:              exactly(2, "NAME and TEXT (or -)"),
+  uname -a | crabmem remember machine -
+  date | crabmem remember`,
+		Args:              between(0, 2, "NAME and TEXT (or -), or a text in quotes"),
 		ValidArgsFunction: c.completeNames(1),
 	}
 	cmd.Flags().StringArrayVarP(&f.aliases, "alias", "a", nil, "set this alias `name`; may be repeated")
@@ -89,12 +102,42 @@ affect the order of recall.`,
 		if f.conditional, err = checkExpected(cmd, f.expected, f.kind); err != nil {
 			return err
 		}
-		return c.remember(cmd.Context(), args[0], args[1], f)
+		name, text := "", "-"
+		switch {
+		case len(args) == 2:
+			name, text = args[0], args[1]
+		case f.conditional:
+			return wrongArgs(cmd, "--if-version and --if-sha256 want NAME and TEXT (or -)")
+		case len(args) == 1 && isText(args[0]):
+			text = args[0]
+		case len(args) == 1 && c.IsTerminal(c.Stdin):
+			return c.rememberEdited(cmd, args[0], f.allowSecrets)
+		case len(args) == 1 || c.IsTerminal(c.Stdin):
+			return wrongArgs(cmd, "missing argument: want NAME and TEXT (or -), or a text of several words in quotes")
+		}
+		f.unnamed = len(args) < 2
+		return c.remember(cmd.Context(), name, text, f)
 	}
 	return c.outputs(cmd, of[op.Written]())
 }
 
-// remember writes the entry name. The text "-" is standard input.
+// isText reports whether the only argument of remember is a text, not a name.
+func isText(arg string) bool {
+	return arg == "-" || strings.ContainsFunc(arg, unicode.IsSpace) || strings.ContainsAny(arg, "。，！？")
+}
+
+// rememberEdited opens the note name in an editor. The other flags of remember need a text.
+func (c *app) rememberEdited(cmd *cobra.Command, name string, allow bool) (err error) {
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed && f.Name != "allow-secrets" {
+			err = wrongArgs(cmd, "missing argument: --%s wants NAME and TEXT (or -)", f.Name)
+		}
+	})
+	return cmp.Or(err, c.editNamed(cmd.Context(), name, allow))
+}
+
+// remember writes the entry name, or one that f.unnamed names. The text "-" is standard
+// input.
 func (c *app) remember(ctx context.Context, name, text string, f rememberFlags) (err error) {
 	if text == "-" {
 		if text, err = c.ReadInput(ctx, crmem.MaxContent); err != nil {
@@ -102,7 +145,11 @@ func (c *app) remember(ctx context.Context, name, text string, f rememberFlags) 
 		}
 	}
 	if !f.allowEmpty && op.IsBlank(text) {
-		return emptyText("the text for " + display.Label(name))
+		what := "the text"
+		if !f.unnamed {
+			what += " for " + display.Label(name)
+		}
+		return emptyText(what)
 	}
 	o := crmem.Remember{Name: name, Content: text, Aliases: f.aliases, Metadata: f.metadata}
 	var r op.Written
@@ -114,12 +161,17 @@ func (c *app) remember(ctx context.Context, name, text string, f rememberFlags) 
 			r, err = op.Replace.Do(ctx, s, op.Replacement{Remember: o, Expected: f.expected})
 			return err
 		case f.kind == crmem.Note:
-			r, err = op.Remember.Do(ctx, s, op.Note{Remember: o})
+			r, err = op.Remember.Do(ctx, s, op.Note{Remember: o, Unnamed: f.unnamed})
 			return err
 		}
-		list, err := s.Update(ctx, func(*crmem.Store) ([]crmem.Op, error) {
+		list, err := s.Update(ctx, func(st *crmem.Store) (_ []crmem.Op, err error) {
+			if f.unnamed {
+				if o.Name, _, err = op.NewName(st, o, c.now()); err != nil {
+					return nil, err
+				}
+			}
 			content, err := o.ContentFor("")
-			return []crmem.Op{crmem.Add{Name: name, Content: content, Aliases: f.aliases, Kind: f.kind}}, err
+			return []crmem.Op{crmem.Add{Name: o.Name, Content: content, Aliases: f.aliases, Kind: f.kind}}, err
 		})
 		if err == nil {
 			r = op.Replaced(list[0], crmem.Entry{})

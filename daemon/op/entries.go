@@ -106,6 +106,16 @@ func Entries(ctx context.Context, c Caller, f EntryFilter) iter.Seq2[crmem.Entry
 type Note struct {
 	crmem.Remember
 	Similar bool `json:"similar,omitempty"` // find the names that a created note may duplicate
+	Unnamed bool `json:"unnamed,omitempty"` // take [NewName] in place of the name
+}
+
+// Validate returns an error for an invalid note.
+func (in *Note) Validate() error {
+	o := in.Remember
+	if in.Unnamed {
+		o.Name = unnamed
+	}
+	return o.Validate()
 }
 
 // Written is an entry that a write created or replaced.
@@ -134,6 +144,9 @@ var Remember = Add(errtable.Store, Op[Store, Note, Written]{
 		if err := s.place(ctx, &in.Remember); err != nil {
 			return Written{}, err
 		}
+		if in.Unnamed {
+			return s.rememberUnnamed(ctx, in.Remember)
+		}
 		var similar []string
 		if in.Similar {
 			if old, err := s.Get(in.Name); err != nil || !crmem.SameName(old.Name, in.Name) {
@@ -155,6 +168,20 @@ var Remember = Add(errtable.Store, Op[Store, Note, Written]{
 		return w, nil
 	},
 })
+
+// rememberUnnamed creates a note with a name of its own. If the note with the content's
+// title has the same content, it replaces that one: a client may repeat the request.
+func (s Store) rememberUnnamed(ctx context.Context, o crmem.Remember) (Written, error) {
+	var before crmem.Entry
+	list, err := s.Update(ctx, func(st *crmem.Store) (_ []crmem.Op, err error) {
+		o.Name, before, err = NewName(st, o, s.now())
+		return []crmem.Op{o}, err
+	})
+	if err != nil {
+		return Written{}, err
+	}
+	return Replaced(list[0], before), nil
+}
 
 // Removal names an entry to remove. Its name is exact, and no alias.
 type Removal struct {

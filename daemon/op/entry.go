@@ -1,17 +1,50 @@
 package op
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"crabmem/crmem"
+	"crabmem/crmem/metadata"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/secret/scan"
 )
+
+// unnamed is the name of an entry whose content has no title.
+const unnamed = "note"
+
+// NewName returns a name for a new entry: the title of its content without secrets,
+// followed by the day, and by a number, if the name is in use. If the note of a name has
+// the same content, it returns that name and the note.
+func NewName(s *crmem.Store, o crmem.Remember, now time.Time) (name string, same crmem.Entry, err error) {
+	o.Name = unnamed
+	content, err := o.ContentFor("")
+	if err != nil {
+		return "", same, err
+	}
+	base := cmp.Or(metadata.Title(scan.Replace(content, scan.Find(content))), unnamed)
+	name = base
+	for n := 1; ; n++ {
+		e, err := s.Get(name)
+		switch {
+		case errors.Is(err, crmem.ErrNotFound):
+			return name, same, nil
+		case err == nil && e.Name == name && e.Kind == crmem.Note && e.Content == content:
+			return name, e, nil
+		case n == 1:
+			name = base + now.Format(" 2006-01-02")
+		default:
+			name = fmt.Sprintf("%s %s %d", base, now.Format(time.DateOnly), n)
+		}
+	}
+}
 
 // FindEntry returns the entry of a name, or of an alias that one entry has, or else of an
 // ID after #.

@@ -33,7 +33,7 @@ var SaveNote = Add(errtable.Store, Op[Store, NoteArgs, Written]{
 		if in.Version > 0 {
 			w, err = Replace.Do(ctx, s, Replacement{o, Expected{Version: in.Version}})
 		} else {
-			w, err = Remember.Do(ctx, s, Note{o, true})
+			w, err = Remember.Do(ctx, s, Note{Remember: o, Similar: true})
 		}
 		if errors.Is(err, crmem.ErrKind) {
 			err = &errtable.Error{Exit: errtable.ExitConflict, Kind: "kind", Err: err, Fix: "choose another name",

@@ -75,7 +75,7 @@ func (d *Daemon) checkCronSkill(l *session.Session, name string) error {
 		d.log.Warn("rejected a call outside the agent's scope", "security", true, "agent", agent, "kind", "skill", "name", name)
 	}
 	e := errtable.Errorf(http.StatusNotFound, "unknown_skill", "cron: skill %s: %v", name, err)
-	e.Exit, e.Err, e.Fix = errtable.ExitNotFound, err, "crabmem skills list lists the skills"
+	e.Exit, e.Err, e.Fix = errtable.ExitNotFound, err, "crabmem skills list lists the skills, and crabmem skills new NAME creates one"
 	_, _, err = d.skills.Command(scope, "/"+name)
 	if unknown, ok := errors.AsType[*skill.UnknownCommand](err); ok {
 		if nearest := op.NearestName(name, unknown.Names); nearest != "" {

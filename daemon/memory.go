@@ -129,6 +129,9 @@ func (d *Daemon) rememberTool(ctx context.Context, c tool.Call, args rememberArg
 		return "", fmt.Errorf("failed to save entry: %w", err)
 	}
 	out := "remembered: " + args.Name
+	if r.Replaced != nil {
+		out += " (replaced the earlier text)"
+	}
 	if len(r.Similar) == 0 {
 		return out, nil
 	}

@@ -59,10 +59,10 @@ func TestRememberMetadata(t *testing.T) {
 	const front = "---\ntype: decision\ntags: [infra]\nimportance: 0.8\nexpires: 2026-12-31\nrelated: [\"[[b]]\", \"[[c]]\"]\nsupersedes: \"[[v1]]\"\ncrabmem: 1\n---\n"
 	for _, call := range []struct{ args, result, content string }{
 		{`{"name":"a","content":"x","type":"decision","tags":["infra"],"importance":0.8,"expires":"2026-12-31","supersedes":["v1"],"related":["b","[[c]]"]}`, "remembered: a", front + "x"},
-		{`{"name":"a","content":"y"}`, "remembered: a", front + "y"},
+		{`{"name":"a","content":"y"}`, "remembered: a (replaced the earlier text)", front + "y"},
 		{`{"name":"a","content":"z","importance":8}`, `failed to save entry: invalid metadata: importance "8": want a number from 0 to 1`, front + "y"},
-		{`{"name":"a","content":"z","type":"","tags":[],"expires":"","related":[],"supersedes":null}`, "remembered: a", "---\nimportance: 0.8\nsupersedes: \"[[v1]]\"\ncrabmem: 1\n---\nz"},
-		{`{"name":"a","content":"---\ntype: fact\n---\nz"}`, "remembered: a", "---\ntype: fact\n---\nz"},
+		{`{"name":"a","content":"z","type":"","tags":[],"expires":"","related":[],"supersedes":null}`, "remembered: a (replaced the earlier text)", "---\nimportance: 0.8\nsupersedes: \"[[v1]]\"\ncrabmem: 1\n---\nz"},
+		{`{"name":"a","content":"---\ntype: fact\n---\nz"}`, "remembered: a (replaced the earlier text)", "---\ntype: fact\n---\nz"},
 	} {
 		if got := toolResult(t, s, m, "remember", call.args); got != call.result {
 			t.Errorf("%s: %q, want %q", call.args, got, call.result)

@@ -377,7 +377,7 @@ func TestScreenResume(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := openTerminal(t, env, file, "chat")
-	first.await("the last session; /help lists the commands")
+	first.await("a new session; /help lists the commands")
 	first.typed("hello\r")
 	first.await("and more")
 	first.typed("hang now\r")

@@ -34,7 +34,7 @@ func configCommand(c *app) *cobra.Command {
 		Long: `The daemon's configuration is config.toml in the home directory. Agents are in
 agents/*.md. These commands need no daemon. If a daemon runs, config set makes
 it reload the configuration, with the variables of its own environment. crabmem
-init writes a file that explains every key.`,
+init writes the file, and config get prints every key with its value.`,
 		Example: `  crabmem config check
   crabmem config get system.crab.model`,
 	}, configGet(c), configSet(c), configEdit(c), configCheck(c), configPath(c))
@@ -59,7 +59,7 @@ system.crab.model. If KEY does not exist, the exit code is 3.`,
 		v, ok := lookup(v, args[0])
 		if !ok {
 			return nil, &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "no key " + display.Quoted(args[0]), Path: filepath.Join(c.homeDir(), config.File),
-				Remedy: "run crabmem config get to list the keys; crabmem init explains each key"}
+				Remedy: "run crabmem config get to list the keys"}
 		}
 		return v, nil
 	}, func(v any) {

@@ -205,6 +205,9 @@ If a key with this name exists, add changes nothing and exits with 4.`,
 	}, func(k gatewayKey) {
 		c.Out.WriteString(k.Key + "\n")
 		c.Note("this is the only time that the key is printed: store it in the client")
+		if k.Trust == string(trust.Trusted) {
+			c.Note("its memory is separate from yours: see --key-space and --reads")
+		}
 	})
 }
 

@@ -98,7 +98,9 @@ func (c *app) sayInit(a initAnswer) {
 	if a.Secret != "" {
 		c.Say("the key is stored as the secret %s", a.Secret)
 	}
-	c.Say("next: crabmem daemon start")
+	if a.Provider != "" {
+		c.Say("next: crabmem chat")
+	}
 }
 
 type initAnswer struct {

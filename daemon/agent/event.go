@@ -126,6 +126,10 @@ type Failure struct {
 	Message string `json:"message"`
 }
 
+// RunCommand is the header of the question whether a command may run. Only an option, y, or
+// n answers it.
+const RunCommand = "Run a command"
+
 // Question is one question to the user.
 type Question struct {
 	Question    string   `json:"question" jsonschema:"what to ask"`

@@ -65,7 +65,7 @@ func (p Provider) explain(address string, err error, limit time.Duration) (messa
 	case errors.Is(err, ErrKey):
 		return address + " requires a key, and no key is set", "set api_key or api_key_file of the provider in config.toml"
 	case errors.As(err, new(*MissingModelError)):
-		return fmt.Sprintf("%s: %v", address, err), "run ollama pull for this model"
+		return fmt.Sprintf("%s: %v", address, err), "run ollama pull for this model, or correct its name in config.toml"
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Sprintf("%s did not respond within %v", address, limit), "check the network, the proxy, and base_url, or raise --timeout"
 	case address == "":

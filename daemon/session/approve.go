@@ -106,6 +106,9 @@ func (m *Manager) Approve(ctx context.Context, c tool.Call, command string, env 
 			return nil, m.decide(p.session, exactly(c.Dir, command), d, label, answer)
 		}
 		q.Question = asked + "\nThe answer is not one of the choices: " + visible(clip.Bytes(answer, 100)) + ". Answer y, n, a number, or a label."
+		if n == maxAnswers-1 {
+			q.Question += " Another answer means no."
+		}
 	}
 }
 
@@ -143,7 +146,7 @@ func (m *Manager) classify(command, dir string, allow []string) approval.Decisio
 }
 
 func question(agentName, command string, env map[string]string, d approval.Decision) agent.Question {
-	q := agent.Question{Header: "Run a command", Question: fmt.Sprintf("%s wants to run: %s", agentName, visible(command)),
+	q := agent.Question{Header: agent.RunCommand, Question: fmt.Sprintf("%s wants to run: %s", agentName, visible(command)),
 		Options: []agent.Option{{Label: yesOnce, Description: "run this command"}}}
 	if len(env) > 0 {
 		q.Question += "\nThe call sets environment variables:"
@@ -156,6 +159,9 @@ func question(agentName, command string, env map[string]string, d approval.Decis
 			agent.Option{Label: yesAlways, Description: "run " + what + " in every session: adds to tools.bash.allow"})
 	} else {
 		q.Options = append(q.Options, agent.Option{Label: yesInSession, Description: "run exactly this command in this session"})
+	}
+	if d.Reason != "" && len(env) == 0 {
+		q.Question += "\nIt needs approval: " + visible(d.Reason)
 	}
 	q.Options = append(q.Options, agent.Option{Label: refuse, Description: "do not run it"})
 	return q

@@ -259,8 +259,13 @@ func TestQuestion(t *testing.T) {
 		{"ls \r#\u202ex\x1b[2K\u00a0é\na", map[string]string{"A": "1"}, nil, `crab wants to run: ls \r#\u202ex\x1b[2K\u00a0é` + "↵\n  a\nThe call sets environment variables: A=\"1\"; Yes, once: run this command; No: do not run it; "},
 		{"ls # \ncrab wants to run: ls\n\u3164\ufe0f\U000e0100", nil, nil, "crab wants to run: ls # ↵\n  crab wants to run: ls↵\n  " + `\u3164\ufe0f\U000e0100` +
 			"; Yes, once: run this command; Yes, in this session: run exactly this command in this session; No: do not run it; "},
+		{"w", nil, nil, "crab wants to run: w\nIt needs approval: no space↵\n   left; Yes, once: run this command; Yes, in this session: run exactly this command in this session; No: do not run it; "},
 	} {
-		q := question("crab", c.command, c.env, approval.Decision{Missing: c.missing})
+		d := approval.Decision{Missing: c.missing}
+		if c.command == "w" {
+			d.Reason = "no space\n left"
+		}
+		q := question("crab", c.command, c.env, d)
 		got := q.Question + "; "
 		for _, o := range q.Options {
 			got += o.Label + ": " + o.Description + "; "

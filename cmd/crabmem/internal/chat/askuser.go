@@ -54,6 +54,8 @@ func (d *dialog) hint() string {
 	switch {
 	case len(q.Options) == 0:
 		return "(free text)"
+	case q.Header == agent.RunCommand:
+		return "(y, n, or a number)"
 	case q.MultiSelect:
 		return "(numbers separated by commas, or free text)"
 	}

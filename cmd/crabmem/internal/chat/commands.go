@@ -24,7 +24,7 @@ type chatCommand struct {
 // because /help, which calls it, is one of them.
 func chatCommands() []chatCommand {
 	return []chatCommand{
-		{"clear", "", "create a session; the previous session is unchanged", (*chat).clear},
+		{"clear", "", "create a session, as /new does; the previous session is unchanged", (*chat).clear},
 		{"resume", "[ID]", "resume a session, or the previous one", (*chat).resumeCommand},
 		{"sessions", "", "list the sessions", (*chat).listSessions},
 		{"compact", "[FOCUS]", "replace the history with a summary", (*chat).compact},

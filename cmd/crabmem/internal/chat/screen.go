@@ -37,6 +37,7 @@ type screen struct {
 	editor tty.Editor
 	keys   tty.Keys
 	leave  bool // the next Ctrl+C ends the chat
+	first  bool // no session with the agent exists
 
 	busy     bool
 	since    time.Time
@@ -76,7 +77,7 @@ func (ch *chat) screen(ctx context.Context) error {
 	}
 	ch.Tag = rand.Text()
 	if ch.Stored == "" && !ch.Fresh {
-		ch.resumeLast(ctx)
+		s.first = !ch.resumeLast(ctx)
 	}
 	s.editor.Complete = func(before string) (int, []string) { return s.complete(ctx, before) }
 	ch.info = func(text string) { s.post(info(text)) }
@@ -193,7 +194,7 @@ func (s *screen) greet() {
 	switch {
 	case s.Stored != "":
 		what = display.Label(s.Stored)
-	case !s.Fresh:
+	case !s.Fresh && !s.first:
 		what = "the last session"
 	}
 	text := "agent " + display.Label(s.Agent) + ", " + what

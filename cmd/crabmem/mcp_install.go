@@ -24,10 +24,11 @@ import (
 type mcpInstallFlags struct {
 	yes, print, readOnly bool
 	name                 string
+	family               string // of the commands: mcp or hooks
 }
 
 func mcpInstallCommand(c *app) *cobra.Command {
-	var f mcpInstallFlags
+	f := mcpInstallFlags{family: "mcp"}
 	cmd := &cobra.Command{
 		Use:   "install [CLIENT...]",
 		Short: "add the MCP server to the configuration of clients",
@@ -47,9 +48,10 @@ defaults.`,
   crabmem mcp install claude-desktop zed --yes
   crabmem mcp install codex --print`,
 		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: cobra.FixedCompletions(mcpclient.IDs(), cobra.ShellCompDirectiveNoFileComp),
+		ValidArgsFunction: cobra.FixedCompletions(mcpclient.IDs(mcpclient.Clients()), cobra.ShellCompDirectiveNoFileComp),
 	}
 	f.register(cmd)
+	f.registerName(cmd)
 	cmd.Flags().BoolVar(&f.print, "print", false, "print the configuration and write nothing")
 	cmd.Flags().BoolVar(&f.readOnly, "read-only", false, "offer only tools that read")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -57,18 +59,15 @@ defaults.`,
 		if err != nil {
 			return err
 		}
-		return c.editClients(args, &f, f.print, func(cl *mcpclient.Client, _ string, text []byte) ([]byte, error) {
-			if f.print {
-				text = nil
-			}
+		return c.printEdits(c.editClients(mcpclient.Clients(), args, &f, func(cl *mcpclient.Client, _ string, text []byte) ([]byte, error) {
 			return cl.Set(text, f.name, e)
-		})
+		}))
 	}
 	return c.outputs(cmd, of[clientEdits]())
 }
 
 func mcpUninstallCommand(c *app) *cobra.Command {
-	var f mcpInstallFlags
+	f := mcpInstallFlags{family: "mcp"}
 	cmd := &cobra.Command{
 		Use:   "uninstall [CLIENT...]",
 		Short: "remove the MCP server from clients",
@@ -85,41 +84,53 @@ does not contain the server, uninstall changes nothing.`,
 		Example: `  crabmem mcp uninstall cursor --yes
   crabmem mcp uninstall claude-code codex --yes`,
 		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: cobra.FixedCompletions(mcpclient.IDs(), cobra.ShellCompDirectiveNoFileComp),
+		ValidArgsFunction: cobra.FixedCompletions(mcpclient.IDs(mcpclient.Clients()), cobra.ShellCompDirectiveNoFileComp),
 	}
 	f.register(cmd)
+	f.registerName(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.editClients(args, &f, false, func(cl *mcpclient.Client, path string, text []byte) ([]byte, error) {
-			if before, ok := c.beforeInstall(cl, path, text, f.name); ok {
-				return before, nil
-			}
-			return cl.Remove(text, f.name)
-		})
+		return c.printEdits(c.editClients(mcpclient.Clients(), args, &f, func(cl *mcpclient.Client, path string, text []byte) ([]byte, error) {
+			return c.withoutServer(cl, path, text, f.name)
+		}))
 	}
 	return c.outputs(cmd, of[clientEdits]())
 }
 
-// beforeInstall returns the newest kept copy of a client's file without the server, from
-// which an installation made the file; nil if the installation created the file. It
-// reports whether an installation made the file.
-func (c *app) beforeInstall(cl *mcpclient.Client, path string, text []byte, name string) (before []byte, found bool) {
+// withoutServer returns the text of a client's file without a server.
+func (c *app) withoutServer(cl *mcpclient.Client, path string, text []byte, name string) ([]byte, error) {
 	servers, err := cl.Servers(text)
-	e, ok := servers[name]
-	free, ferr := c.freeName(path + keptSuffix)
-	if err != nil || ferr != nil || !ok {
+	if e, ok := servers[name]; ok && err == nil {
+		before, ok := c.beforeInstall(path, text, func(text []byte) (bool, error) {
+			servers, err := cl.Servers(text)
+			return servers[name].Command != "", err
+		}, func(text []byte) ([]byte, error) { return cl.Set(text, name, e) })
+		if ok {
+			return before, nil
+		}
+	}
+	return cl.Remove(text, name)
+}
+
+// beforeInstall returns the newest kept copy of a client's file without the entry, from
+// which an installation made the file; nil if the installation created the file. It
+// reports whether an installation made the file. has reports whether a text contains the
+// entry, and set adds it.
+func (c *app) beforeInstall(path string, text []byte, has func([]byte) (bool, error), set func([]byte) ([]byte, error)) (before []byte, found bool) {
+	free, err := c.freeName(path + keptSuffix)
+	if err != nil {
 		return nil, false
 	}
-	created, err := cl.Set(nil, name, e)
+	created, err := set(nil)
 	found = err == nil && bytes.Equal(created, text)
 	for kept := path + keptSuffix; kept != free; kept = nextName(path+keptSuffix, kept) {
 		old, err := vfs.ReadFile(c.fs, kept, mcpclient.MaxBytes)
 		if err != nil {
 			continue
 		}
-		if servers, err := cl.Servers(old); err != nil || servers[name].Command != "" {
+		if ok, err := has(old); err != nil || ok {
 			continue
 		}
-		if after, err := cl.Set(old, name, e); err == nil && bytes.Equal(after, text) {
+		if after, err := set(old); err == nil && bytes.Equal(after, text) {
 			before, found = append([]byte{}, old...), true
 		}
 	}
@@ -128,6 +139,9 @@ func (c *app) beforeInstall(cl *mcpclient.Client, path string, text []byte, name
 
 func (f *mcpInstallFlags) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "write without asking")
+}
+
+func (f *mcpInstallFlags) registerName(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.name, "name", serviceName, "use this `name` for the server in the client")
 }
 
@@ -185,54 +199,64 @@ type clientEdits struct {
 	Clients []*clientEdit `json:"clients"`
 }
 
-// editClients changes the files of clients. It reads and checks all files before it
-// writes the first one.
-func (c *app) editClients(ids []string, f *mcpInstallFlags, show bool, edit func(*mcpclient.Client, string, []byte) ([]byte, error)) error {
-	if f.name == "" || len(f.name) > 64 || strings.ContainsFunc(f.name, func(r rune) bool { return !display.Showable(r) }) {
-		return cli.Usagef("--name %s: want 1 to 64 visible characters", display.Quoted(f.name))
+// editClients changes the files of clients of a list. It reads and checks all files before
+// it writes the first one. With --print it prints the configuration for new files, and
+// returns nil.
+func (c *app) editClients(all []mcpclient.Client, ids []string, f *mcpInstallFlags, edit func(*mcpclient.Client, string, []byte) ([]byte, error)) (*clientEdits, error) {
+	if f.family == "mcp" && (f.name == "" || len(f.name) > 64 || strings.ContainsFunc(f.name, func(r rune) bool { return !display.Showable(r) })) {
+		return nil, cli.Usagef("--name %s: want 1 to 64 visible characters", display.Quoted(f.name))
 	}
-	clients, m, err := c.selectClients(ids)
+	clients, m, err := c.selectClients(all, ids)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var a clientEdits
 	for _, cl := range clients {
-		e, err := c.planEdit(cl, m, edit)
+		e, err := c.planEdit(cl, m, f, edit)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		a.Clients = append(a.Clients, e)
 	}
-	if show {
-		return c.printEntries(&a)
+	if f.print {
+		return nil, c.printEntries(&a)
 	}
 	for _, e := range a.Clients {
 		if err := c.writeEdit(e, f.yes); err != nil {
-			return err
+			return nil, err
 		}
+	}
+	return &a, nil
+}
+
+// printEdits prints the changes that editClients returns.
+func (c *app) printEdits(a *clientEdits, err error) error {
+	if err != nil || a == nil {
+		return err
 	}
 	return c.printResult(a, func() {})
 }
 
 // selectClients returns the clients with the given IDs. Without IDs it returns the
 // clients that are installed on this machine.
-func (c *app) selectClients(ids []string) (list []mcpclient.Client, m mcpclient.Machine, err error) {
+func (c *app) selectClients(all []mcpclient.Client, ids []string) (list []mcpclient.Client, m mcpclient.Machine, err error) {
 	if m, err = c.clientMachine(); err != nil {
 		return nil, m, err
 	}
 	for _, id := range ids {
-		cl, ok := mcpclient.Find(id)
-		if !ok {
-			return nil, m, cli.Usagef("client %s: want %s", display.Quoted(id), strings.Join(mcpclient.IDs(), ", "))
+		is := func(l mcpclient.Client) bool { return l.ID == id }
+		i := slices.IndexFunc(all, is)
+		if i < 0 {
+			return nil, m, cli.Usagef("client %s: want %s", display.Quoted(id), strings.Join(mcpclient.IDs(all), ", "))
 		}
-		if !slices.ContainsFunc(list, func(l mcpclient.Client) bool { return l.ID == id }) {
-			list = append(list, cl)
+		if !slices.ContainsFunc(list, is) {
+			list = append(list, all[i])
 		}
 	}
 	if len(ids) > 0 {
 		return list, m, nil
 	}
-	for _, cl := range mcpclient.Clients() {
+	for _, cl := range all {
 		for _, path := range []string{cl.File(m), cl.Marker(m)} {
 			if _, err := c.fs.Lstat(path); err == nil {
 				list = append(list, cl)
@@ -242,13 +266,13 @@ func (c *app) selectClients(ids []string) (list []mcpclient.Client, m mcpclient.
 	}
 	if len(list) == 0 {
 		return nil, m, &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "found no MCP client on this machine",
-			Remedy: "name a client: " + strings.Join(mcpclient.IDs(), ", ")}
+			Remedy: "name a client: " + strings.Join(mcpclient.IDs(all), ", ")}
 	}
 	return list, m, nil
 }
 
 // planEdit reads the file of a client and computes its new contents.
-func (c *app) planEdit(cl mcpclient.Client, m mcpclient.Machine, edit func(*mcpclient.Client, string, []byte) ([]byte, error)) (*clientEdit, error) {
+func (c *app) planEdit(cl mcpclient.Client, m mcpclient.Machine, f *mcpInstallFlags, edit func(*mcpclient.Client, string, []byte) ([]byte, error)) (*clientEdit, error) {
 	e := &clientEdit{Client: cl.ID, Path: cl.File(m), client: cl, perm: 0o600}
 	if real, err := c.fs.Resolve(e.Path); err == nil {
 		e.Path = real // a link to the file stays
@@ -259,13 +283,18 @@ func (c *app) planEdit(cl mcpclient.Client, m mcpclient.Machine, edit func(*mcpc
 	} else if !missing(err) {
 		return nil, err
 	}
-	e.after, err = edit(&cl, e.Path, e.before)
+	old := e.before
+	if f.print {
+		old = nil
+	}
+	e.after, err = edit(&cl, e.Path, old)
+	show := "crabmem " + f.family + " install " + cl.ID + " --print"
 	if s, ok := errors.AsType[*mcpclient.SyntaxError](err); ok {
 		return nil, &cli.Failure{Code: cli.ExitFailure, Kind: "invalid", Path: e.Path, Err: err,
-			Message: fmt.Sprintf("parse %s:%d: %v; the file is unchanged", e.Path, s.Line, s.Err), Remedy: "correct the line, or add the entry that crabmem mcp install " + cl.ID + " --print shows"}
+			Message: fmt.Sprintf("parse %s:%d: %v; the file is unchanged", e.Path, s.Line, s.Err), Remedy: "correct the line, or add the entry that " + show + " shows"}
 	} else if err != nil {
 		return nil, &cli.Failure{Code: cli.ExitFailure, Kind: "invalid", Path: e.Path, Err: err,
-			Message: fmt.Sprintf("edit %s: %v; the file is unchanged", e.Path, err), Remedy: "edit the file; crabmem mcp install " + cl.ID + " --print shows the entry"}
+			Message: fmt.Sprintf("edit %s: %v; the file is unchanged", e.Path, err), Remedy: "edit the file; " + show + " shows the entry"}
 	}
 	return e, nil
 }

@@ -81,6 +81,7 @@ func commandTable() []command {
 		{"secret", secretCommand, needsHome},
 		{"mcp", mcpCommand, needsStore},
 		{"hook", hookCommand, needsStore},
+		{"hooks", hooksCommand, needsStore},
 		{"gateway", gatewayCommand, needsHome},
 		{"open", openCommand, needsHome},
 		{"components", componentsCommand, needsHome},

@@ -41,11 +41,7 @@ session for you, unless a run is active.`,
 				return err
 			}
 			for _, s := range found {
-				err := c.onSession(ctx, d, func(on op.Caller) error {
-					_, err := op.DeleteSession.Do(ctx, on, op.SessionID{Session: s.ID})
-					return err
-				})
-				if err != nil {
+				if err := c.deleteSession(ctx, d, s.ID); err != nil {
 					return afterOthers(err, "deleted", gone.Deleted)
 				}
 				gone.Deleted = append(gone.Deleted, s)
@@ -61,6 +57,14 @@ session for you, unless a run is active.`,
 		for _, s := range gone.Deleted {
 			c.Say("%s %s", verb, display.SessionLabel(s.ID, s.Title))
 		}
+	})
+}
+
+// deleteSession moves a session to the trash.
+func (c *app) deleteSession(ctx context.Context, d *sessionlog.Dir, id string) error {
+	return c.onSession(ctx, d, func(on op.Caller) error {
+		_, err := op.DeleteSession.Do(ctx, on, op.SessionID{Session: id})
+		return err
 	})
 }
 

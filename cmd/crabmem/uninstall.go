@@ -14,7 +14,7 @@ import (
 
 // integration is a place outside the home in which crabmem is installed.
 type integration struct {
-	Kind    string `json:"kind" op:"words=service|mcp"`
+	Kind    string `json:"kind" op:"words=service|mcp|hooks"`
 	Name    string `json:"name"`
 	Path    string `json:"path"` // of the file
 	Removed bool   `json:"removed"`
@@ -35,14 +35,14 @@ func uninstallCommand(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "uninstall",
 		GroupID: groupCare,
-		Short:   "remove services and entries in MCP clients",
+		Short:   "remove services, hooks, and entries in MCP clients",
 		Long: `List what crabmem installed outside its home directory: the services of daemon
-and gateway, and the servers in the configuration files of MCP clients. On a
-terminal, uninstall asks and then removes all of it. --yes does not ask. Without
---yes and a terminal, uninstall only lists.
+and gateway, the servers in the configuration files of MCP clients, and the
+hooks of coding agents. On a terminal, uninstall asks and then removes all of
+it. --yes does not ask. Without --yes and a terminal, uninstall only lists.
 
-Services are removed as crabmem service uninstall does it, and servers as
-crabmem mcp uninstall does it. The home directory, with all notes and sessions,
+Services are removed as crabmem service uninstall does it, servers as crabmem
+mcp uninstall does it, and hooks as crabmem hooks uninstall does it. The home directory, with all notes and sessions,
 and the program stay; uninstall prints their paths. If a part cannot be removed,
 uninstall removes the others and exits with 1.`,
 		Example: `  crabmem uninstall --json
@@ -77,11 +77,23 @@ func (c *app) uninstall(ctx context.Context, yes bool) error {
 	if err != nil {
 		return err
 	}
-	for _, cl := range mcpclient.Clients() {
-		e, err := c.planEdit(cl, m, c.withoutServers)
+	find := func(cl mcpclient.Client, f mcpInstallFlags, edit func(*mcpclient.Client, string, []byte) ([]byte, error)) {
+		e, err := c.planEdit(cl, m, &f, edit)
 		if check(err) && string(e.before) != string(e.after) {
-			u.Found = append(u.Found, &integration{Kind: "mcp", Name: cl.ID, Path: e.Path, remove: func(context.Context) error { return c.writeEdit(e, true) }})
+			u.Found = append(u.Found, &integration{Kind: f.family, Name: cl.ID, Path: e.Path, remove: func(context.Context) error {
+				e, err := c.planEdit(cl, m, &f, edit) // a file may contain servers and hooks
+				if err != nil {
+					return err
+				}
+				return c.writeEdit(e, true)
+			}})
 		}
+	}
+	for _, cl := range mcpclient.Clients() {
+		find(cl, mcpInstallFlags{family: "mcp"}, c.withoutServers)
+	}
+	for _, cl := range mcpclient.HookClients() {
+		find(cl, mcpInstallFlags{family: "hooks"}, c.withoutHooks)
 	}
 	if u.Program, err = os.Executable(); err != nil {
 		return err
@@ -91,7 +103,7 @@ func (c *app) uninstall(ctx context.Context, yes bool) error {
 	}
 	switch {
 	case len(u.Found) == 0:
-		c.Say("found no services and no MCP clients with crabmem")
+		c.Say("found no services, MCP clients, and hooks with crabmem")
 	case !yes && (!c.IsTerminal(c.Stdin) || c.JSON):
 		c.Say("run crabmem uninstall --yes to remove them")
 	case !yes:
@@ -120,9 +132,7 @@ func (c *app) withoutServers(cl *mcpclient.Client, path string, text []byte) ([]
 		return nil, err
 	}
 	for _, name := range mcpclient.Own(servers) {
-		if before, ok := c.beforeInstall(cl, path, text, name); ok {
-			text = before
-		} else if text, err = cl.Remove(text, name); err != nil {
+		if text, err = c.withoutServer(cl, path, text, name); err != nil {
 			return nil, err
 		}
 	}

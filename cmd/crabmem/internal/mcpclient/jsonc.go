@@ -74,7 +74,11 @@ func (jsonc) remove(text []byte, path []string, name string) ([]byte, error) {
 	if err != nil || depth < len(path) {
 		return text, err
 	}
-	err = f.drop(servers.Value.(*hujson.Object), name)
+	o := servers.Value.(*hujson.Object)
+	i, err := f.find(o, name)
+	if err == nil && i >= 0 {
+		f.drop(o, i)
+	}
 	return f.pack(), err
 }
 
@@ -208,6 +212,12 @@ func (f *jsonFile) put(object *hujson.Value, name string, v any) error {
 		o.Members[i].Value.Value = hujson.Literal(render(v, "", "", "", true))
 		return nil
 	}
+	f.add(object, o, hujson.String(name), v)
+	return nil
+}
+
+// add adds a member to the members o of an object, or of a list.
+func (f *jsonFile) add(object *hujson.Value, o *hujson.Object, name hujson.ValueTrimmed, v any) {
 	line := f.text[bytes.LastIndexByte(f.text[:object.StartOffset], '\n')+1:]
 	outer := string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])
 	indent, compact := outer+f.unit, false
@@ -230,19 +240,14 @@ func (f *jsonFile) put(object *hujson.Value, name string, v any) error {
 		o.AfterExtra = hujson.Extra(f.nl + outer)
 	}
 	o.Members = append(o.Members, hujson.ObjectMember{
-		Name: hujson.Value{BeforeExtra: hujson.Extra(before), Value: hujson.String(name)},
+		Name: hujson.Value{BeforeExtra: hujson.Extra(before), Value: name},
 		Value: hujson.Value{BeforeExtra: hujson.Extra(" "), AfterExtra: trailing,
 			Value: hujson.Literal(render(v, indent, f.unit, f.nl, compact))},
 	})
-	return nil
 }
 
-// drop removes the member name from an object.
-func (f *jsonFile) drop(o *hujson.Object, name string) error {
-	i, err := f.find(o, name)
-	if err != nil || i < 0 {
-		return err
-	}
+// drop removes the member i from an object.
+func (f *jsonFile) drop(o *hujson.Object, i int) {
 	m, n := o.Members[i], len(o.Members)
 	kept := m.Name.BeforeExtra
 	if _, ok := ownLine(&m); ok {
@@ -255,7 +260,7 @@ func (f *jsonFile) drop(o *hujson.Object, name string) error {
 	case i < n-1:
 		next := &o.Members[i].Name
 		next.BeforeExtra = slices.Concat(kept, next.BeforeExtra)
-		return nil
+		return
 	case i > 0:
 		last := &o.Members[i-1].Value
 		if m.Value.AfterExtra == nil { // the comma before the member goes, too
@@ -268,7 +273,6 @@ func (f *jsonFile) drop(o *hujson.Object, name string) error {
 	if n == 1 && len(bytes.TrimSpace(o.AfterExtra)) == 0 {
 		o.AfterExtra = nil
 	}
-	return nil
 }
 
 // render returns a value as JSON, for a line with an indentation.
@@ -276,7 +280,14 @@ func render(v any, indent, unit, nl string, compact bool) string {
 	switch v := v.(type) {
 	case string:
 		return quote(v)
+	case json.Number:
+		return v.String()
 	case []any:
+		if len(v) == 1 && !compact { // hooks
+			if item, ok := v[0].([]field); ok {
+				return "[" + nl + indent + unit + render(item, indent+unit, unit, nl, false) + nl + indent + "]"
+			}
+		}
 		items := make([]string, len(v))
 		for i, s := range v {
 			items[i] = render(s, "", "", "", true)

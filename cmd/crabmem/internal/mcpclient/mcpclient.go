@@ -31,6 +31,7 @@ type Client struct {
 	fields func(Entry) []field // of an entry; nil: command and args
 	file   func(Machine) string
 	marker func(Machine) string // exists if the client is installed; nil: the file's directory
+	hooks  *hooks               // of HookClients
 }
 
 // Machine describes the machine on which the clients are installed.
@@ -85,19 +86,9 @@ func Clients() []Client {
 	}
 }
 
-// Find returns the client with an ID.
-func Find(id string) (Client, bool) {
-	all := Clients()
-	i := slices.IndexFunc(all, func(c Client) bool { return c.ID == id })
-	if i < 0 {
-		return Client{}, false
-	}
-	return all[i], true
-}
-
-// IDs returns the IDs of all clients.
-func IDs() (ids []string) {
-	for _, c := range Clients() {
+// IDs returns the IDs of clients.
+func IDs(list []Client) (ids []string) {
+	for _, c := range list {
 		ids = append(ids, c.ID)
 	}
 	return ids

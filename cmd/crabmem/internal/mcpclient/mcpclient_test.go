@@ -15,7 +15,7 @@ var crabmem = Entry{Command: "/bin/crabmem", Args: []string{"mcp"}}
 
 func client(t *testing.T, id string) Client {
 	t.Helper()
-	c, ok := Find(id)
+	c, ok := find(id)
 	if !ok {
 		t.Fatalf("no client %s", id)
 	}
@@ -198,7 +198,7 @@ func FuzzEdits(f *testing.F) {
 		f.Add(s, "codex")
 	}
 	f.Fuzz(func(t *testing.T, text, id string) {
-		c, ok := Find(id)
+		c, ok := find(id)
 		if !ok {
 			return
 		}
@@ -213,4 +213,13 @@ func FuzzEdits(f *testing.F) {
 			t.Fatalf("%q: %q: %v", text, after, err)
 		}
 	})
+}
+
+func find(id string) (Client, bool) {
+	for _, c := range Clients() {
+		if c.ID == id {
+			return c, true
+		}
+	}
+	return Client{}, false
 }

@@ -394,9 +394,9 @@ func (c *app) programPath() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if isTemporary(self) {
-		return "", &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Path: self, Message: "the program is temporary: go run removes " + self,
-			Remedy: "run go install ./cmd/crabmem, then crabmem from PATH"}
+	if tool, fix := temporary(self); tool != "" {
+		return "", &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Path: self, Message: "the program is temporary: " + tool + " removes " + self,
+			Remedy: "run " + fix + ", then crabmem from PATH"}
 	}
 	name, err := exec.LookPath(serviceName)
 	if err != nil || !filepath.IsAbs(name) {
@@ -412,8 +412,15 @@ func (c *app) programPath() (string, error) {
 	return self, nil
 }
 
-// isTemporary reports whether go run made a program, and removes it at the end.
-func isTemporary(program string) bool {
+// temporary returns the tool that made a program and removes it later, and the command that
+// installs one that stays; "" if the program stays.
+func temporary(program string) (tool, fix string) {
 	dir := filepath.Dir(program)
-	return filepath.Base(dir) == "exe" && strings.Contains(filepath.ToSlash(dir), "/go-build")
+	switch {
+	case filepath.Base(dir) == "exe" && strings.Contains(filepath.ToSlash(dir), "/go-build"):
+		return "go run", "go install ./cmd/crabmem"
+	case strings.HasPrefix(filepath.Base(filepath.Dir(filepath.Dir(dir))), "archive-v"): // of the cache, as in archive-v0/ID/bin
+		return "uv", "uv tool install crabmem"
+	}
+	return "", ""
 }

@@ -290,13 +290,14 @@ func TestMCPNamespace(t *testing.T) {
 	}
 }
 
-// TestTemporaryProgram: no client starts a program that go run removes.
+// TestTemporaryProgram: no client starts a program that go run or uv removes.
 func TestTemporaryProgram(t *testing.T) {
-	for path, want := range map[string]bool{
-		"/tmp/go-build123/b001/exe/crabmem": true, "/tmp/go-build123/b001/crabmem.test": false, "/home/exe/crabmem": false, "/usr/bin/crabmem": false,
+	for path, want := range map[string]string{
+		"/tmp/go-build123/b001/exe/crabmem": "go run", "/tmp/go-build123/b001/crabmem.test": "", "/home/exe/crabmem": "", "/usr/bin/crabmem": "",
+		"/root/.cache/uv/archive-v0/QdSNmkTCfU2Gvqs-/bin/crabmem": "uv", "/root/.local/share/uv/tools/crabmem/bin/crabmem": "",
 	} {
-		if got := isTemporary(filepath.FromSlash(path)); got != want {
-			t.Errorf("%s: %t", path, got)
+		if got, _ := temporary(filepath.FromSlash(path)); got != want {
+			t.Errorf("%s: %q", path, got)
 		}
 	}
 }

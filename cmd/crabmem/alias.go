@@ -16,17 +16,19 @@ import (
 
 func aliasCommand(c *app) *cobra.Command {
 	var add, replace, remove, none bool
+	var set []string
 	cmd := &cobra.Command{
 		Use:     "alias NAME [ALIAS...]",
 		GroupID: groupUse,
 		Short:   "show, add, replace, or remove aliases",
-		Long: `Add aliases to the entry NAME. --replace removes the other aliases, --remove
-removes the given ones, and --none removes all aliases. --add is the default.
-Without aliases and flags, alias prints the aliases, one per line.
+		Long: `Add aliases to the entry NAME. --remove removes the given aliases, and --none
+removes all. --replace replaces all aliases with the given ones, and --set A,B
+with A and B. --add is the default. Without aliases and flags, alias prints the
+aliases, one per line.
 
 Several entries may share an alias. No command finds an entry by a shared alias.`,
 		Example: `  crabmem alias deploy ship release
-  crabmem alias deploy --replace rollout
+  crabmem alias deploy --set rollout,ship
   crabmem alias deploy --remove rollout
   crabmem alias deploy`,
 		Args:              atLeast(1, "NAME"),
@@ -34,16 +36,18 @@ Several entries may share an alias. No command finds an entry by a shared alias.
 	}
 	cmd.Flags().BoolVar(&add, "add", false, "add the aliases (default)")
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace all aliases with the given ones")
+	cmd.Flags().StringSliceVar(&set, "set", nil, "replace all aliases with this `list`, with commas between them")
 	cmd.Flags().BoolVar(&remove, "remove", false, "remove the aliases")
 	cmd.Flags().BoolVar(&none, "none", false, "remove all aliases")
 	var show bool
 	return resultCommand(c, cmd, func(ctx context.Context, args []string) (e crmem.Entry, err error) {
-		if err := atMostOne(cmd, "add", "replace", "remove", "none"); err != nil {
+		if err := atMostOne(cmd, "add", "replace", "set", "remove", "none"); err != nil {
 			return e, err
 		}
-		name, given := args[0], once(args[1:])
+		name, given := args[0], once(append(args[1:], set...))
+		replace = replace || cmd.Flags().Changed("set")
 		if (add || replace || remove) && len(given) == 0 {
-			return e, wrongArgs(cmd, "--add, --replace, and --remove want at least one alias")
+			return e, wrongArgs(cmd, "--add, --replace, --set, and --remove want at least one alias")
 		}
 		if none && len(given) > 0 {
 			return e, wrongArgs(cmd, "--none wants no alias")

@@ -112,8 +112,8 @@ var otherWords = map[string]map[string]string{
 // accepted are the words of otherWords that run their command.
 var accepted = []string{"search", "find", "add", "save", "get", "cat", "rm", "delete", "logs"}
 
-// spelledOut replaces an accepted word by the command that it means, and crabmem agents list
-// by crabmem agents.
+// spelledOut replaces an accepted word by the command that it means, crabmem agents list
+// by crabmem agents, and -TAG of crabmem tag by a flag.
 func spelledOut(root *cobra.Command, args []string) []string {
 	for i := 0; i < len(args); i++ {
 		word := args[i]
@@ -125,6 +125,9 @@ func spelledOut(root *cobra.Command, args []string) []string {
 		}
 		if slices.Contains(accepted, word) {
 			return slices.Concat(args[:i], strings.Fields(otherWords["crabmem"][word]), args[i+1:])
+		}
+		if word == "tag" {
+			return slices.Concat(args[:i+1], tagFlags(args[i+1:]))
 		}
 		if word == "agents" && i+1 < len(args) && args[i+1] == "list" {
 			return slices.Delete(slices.Clone(args), i+1, i+2)

@@ -49,6 +49,8 @@ func commandTable() []command {
 		{"forget", forgetCommand, needsStore},
 		{"alias", aliasCommand, needsStore},
 		{"rename", renameCommand, needsStore},
+		{"tags", tagsCommand, needsStore},
+		{"tag", tagCommand, needsStore},
 		{"pin", pinCommand, needsStore},
 		{"unpin", unpinCommand, needsStore},
 		{"context", contextCommand, needsStore},

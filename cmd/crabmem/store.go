@@ -172,7 +172,7 @@ func (c *app) readWith(o crmem.Options, f func(s *crmem.Store) error) error {
 }
 
 // few are the commands that write and use few entries.
-var few = []string{"alias", "append", "edit", "forget", "pin", "remember", "rename", "unpin"}
+var few = []string{"alias", "append", "edit", "forget", "pin", "remember", "rename", "tag", "unpin"}
 
 // write runs f on the store, opened for writing. A missing store is an error
 // unless create is set; then the first write creates it. What f has written is

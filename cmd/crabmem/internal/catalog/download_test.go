@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -99,11 +98,12 @@ func TestDownloadResumes(t *testing.T) {
 func TestDownloadRestarts(t *testing.T) {
 	a := []byte("twelve bytes")
 	m := testModel(a)
-	host, _ := serve(t, func(w http.ResponseWriter, r *http.Request) bool {
+	whole, _ := serve(t, func(w http.ResponseWriter, r *http.Request) bool {
 		w.Write(a)
 		return true
 	})
-	for _, begun := range []string{"twelve", "a file with more bytes"} {
+	parts, _ := serve(t, nil, a)
+	for begun, host := range map[string]string{"twelve": whole, "a file with more bytes": parts} {
 		path := filepath.Join(t.TempDir(), "file0")
 		if err := os.WriteFile(path, []byte(begun), 0o600); err != nil {
 			t.Fatal(err)
@@ -147,7 +147,7 @@ func TestDownloadRefuses(t *testing.T) {
 		{name: "range not asked for", want: "206 Partial Content", change: func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusPartialContent) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			host, _ := serve(t, func(w http.ResponseWriter, r *http.Request) bool { c.change(w, r); return true })
+			host, ranges := serve(t, func(w http.ResponseWriter, r *http.Request) bool { c.change(w, r); return true })
 			path := filepath.Join(t.TempDir(), "file0")
 			if c.begun != "" {
 				if err := os.WriteFile(path, []byte(c.begun), 0o600); err != nil {
@@ -157,6 +157,9 @@ func TestDownloadRefuses(t *testing.T) {
 			err := m.Download(t.Context(), vfs.OS{}, filepath.Dir(path), host, nil, func(int64) {})
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "file0") {
 				t.Errorf("got %v, want …%s", err, c.want)
+			}
+			if n := len(*ranges); n > maxRedirects {
+				t.Errorf("%d requests", n)
 			}
 			if got, _ := os.ReadFile(path); len(got) > 0 && !c.kept {
 				t.Errorf("the file has %q", got)
@@ -197,22 +200,39 @@ func TestDownloadFullDisk(t *testing.T) {
 	}
 }
 
-// silent is a transport whose response has no bytes until the request ends.
-type silent struct{}
+// slow is a transport whose response has a byte after each pause; without bytes, it ends
+// with the request.
+type slow struct {
+	bytes int
+	pause time.Duration
+}
 
-func (silent) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s slow) RoundTrip(r *http.Request) (*http.Response, error) {
 	pr, pw := io.Pipe()
-	context.AfterFunc(r.Context(), func() { pw.CloseWithError(r.Context().Err()) })
+	go func() { // until the request ends
+		for range s.bytes {
+			time.Sleep(s.pause) // of the bubble's clock
+			pw.Write([]byte("x"))
+		}
+		if s.bytes == 0 {
+			<-r.Context().Done()
+		}
+		pw.CloseWithError(r.Context().Err())
+	}()
 	return &http.Response{StatusCode: http.StatusOK, ContentLength: -1, Body: pr, Request: r}, nil
 }
 
-// TestDownloadIdle ends a download without data.
+// TestDownloadIdle ends a download without data, and not one that is slow.
 func TestDownloadIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		err := testModel([]byte("x")).Download(t.Context(), faultfs.NewMem(), "/", "http://h", silent{}, func(int64) {})
+		err := testModel([]byte("x")).Download(t.Context(), faultfs.NewMem(), "/", "http://h", slow{}, func(int64) {})
 		if err == nil || !strings.HasSuffix(err.Error(), "no data for 1m0s") || time.Since(start) != Idle {
 			t.Errorf("after %s: %v", time.Since(start), err)
+		}
+		err = testModel([]byte("xxx")).Download(t.Context(), faultfs.NewMem(), "/", "http://h", slow{3, Idle - time.Second}, func(int64) {})
+		if err != nil {
+			t.Errorf("with a byte every %s: %v", Idle-time.Second, err)
 		}
 	})
 }

@@ -76,7 +76,7 @@ func TestREADME(t *testing.T) {
 			t.Errorf("README.md: there is no %s", m[1])
 		}
 	}
-	if ran < 5 || len(tests) < 5 {
+	if ran < 6 || len(tests) < 5 {
 		t.Errorf("README.md has %d commands and %d tests", ran, len(tests))
 	}
 }
@@ -85,7 +85,7 @@ func TestREADME(t *testing.T) {
 func TestStartPage(t *testing.T) {
 	out, diag, code := answer([]string{}...) // nil would be the arguments of the test
 	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
-	if code != 0 || diag != "" || len(lines) > 25 || checkCommands(t, "the start page", strings.Join(lines[1:], "\n")) < 7 {
+	if code != 0 || diag != "" || len(lines) > 25 || checkCommands(t, "the start page", strings.Join(lines[1:], "\n")) < 8 {
 		t.Errorf("exit code %d, %d lines, %q:\n%s", code, len(lines), diag, out)
 	}
 	for _, line := range lines {

@@ -5,6 +5,7 @@ const startPage = `crabmem keeps the memory of AI agents in one file on this mac
 
 Memory for your coding agent:
   crabmem mcp install claude-code        give it tools to remember and recall
+  crabmem hooks install claude-code      begin its sessions with your notes
 
 A notebook in the terminal:
   crabmem remember "we deploy on Fridays"

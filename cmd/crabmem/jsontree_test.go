@@ -43,6 +43,7 @@ var helpCommands = map[string]string{
 	"crabmem config":               noWork,
 	"crabmem cron":                 noWork,
 	"crabmem gateway key":          noWork,
+	"crabmem hooks":                noWork,
 	"crabmem model":                noWork,
 	"crabmem models":               noWork,
 	"crabmem metadata":             noWork,

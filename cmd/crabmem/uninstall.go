@@ -42,9 +42,10 @@ hooks of coding agents. On a terminal, uninstall asks and then removes all of
 it. --yes does not ask. Without --yes and a terminal, uninstall only lists.
 
 Services are removed as crabmem service uninstall does it, servers as crabmem
-mcp uninstall does it, and hooks as crabmem hooks uninstall does it. The home directory, with all notes and sessions,
-and the program stay; uninstall prints their paths. If a part cannot be removed,
-uninstall removes the others and exits with 1.`,
+mcp uninstall does it, and hooks as crabmem hooks uninstall does it. The home
+directory, with all notes and sessions, and the program stay; uninstall prints
+their paths. If a part cannot be removed, uninstall removes the others and exits
+with 1.`,
 		Example: `  crabmem uninstall --json
   crabmem uninstall --yes`,
 		Args:              noArgs,

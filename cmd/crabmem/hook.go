@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -119,7 +118,7 @@ func (c *app) handleHook(ctx context.Context, event string) (text string, err er
 		return "", err
 	}
 	if e.Dir == "" {
-		if e.Dir, err = os.Getwd(); err != nil {
+		if e.Dir, err = filepath.Abs("."); err != nil {
 			return "", err
 		}
 	}

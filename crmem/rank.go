@@ -3,6 +3,7 @@ package crmem
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -160,6 +161,26 @@ func (s *Store) newRanker(ix *index) *ranker {
 func (r *ranker) expired(id uint64) bool {
 	x, ok := r.ix.relations[id]
 	return ok && x.expires != "" && x.meta.Expired(r.now)
+}
+
+// favorProject moves hits of a project before others of the same score. The hits are in the
+// order of their scores.
+func favorProject(hits []Hit, project string) {
+	place := func(h *Hit) (float64, bool) {
+		m, _, _ := metadata.Parse(h.Content)
+		return math.Round(1000 * h.Score), containsAll(m.Values(metadata.Project), []string{project})
+	}
+	slices.SortStableFunc(hits, func(a, b Hit) int {
+		x, favorX := place(&a)
+		y, favorY := place(&b)
+		switch {
+		case favorX == favorY || x != y:
+			return cmp.Compare(y, x)
+		case favorX:
+			return -1
+		}
+		return 1
+	})
 }
 
 // order returns the hits, sorted, with superseded entries directly after their best

@@ -34,6 +34,10 @@ type Query struct {
 	HalfLife  time.Duration     // if above 0, scores halve with each HalfLife since the last read, else the last change; not of identities
 	Expand    int               // add up to 50 entries within this many links of the hits, after the hits; Limit and Filter do not apply to them
 
+	// Project is the present project: with ByScore, among hits whose scores are equal to
+	// three decimals, those with this value of the metadata project come first. "": none.
+	Project string
+
 	// Importance is the weight of importance, as Options.ImportanceWeight; 0: as there.
 	Importance float64
 }
@@ -154,6 +158,9 @@ func (s *Store) search(ctx context.Context, q Query, c clauses, m *fusion.Meanin
 	if q.Diverse && q.Sort == ByScore && len(r.Hits) > 1 {
 		r.Hits = s.diversify(r.Hits, &q)
 	}
+	if q.Project != "" && !q.Diverse && q.Sort == ByScore {
+		favorProject(r.Hits, q.Project)
+	}
 	r.Hits = rank.order(r.Hits, q.Sort)
 	if q.Limit > 0 {
 		r.Hits = r.Hits[:min(len(r.Hits), q.Limit)]
@@ -177,7 +184,7 @@ func (s *Store) candidates(q *Query, rank *ranker, fuses bool) (limit int, expla
 	switch {
 	case rank.moves || q.Sort != ByScore || q.HalfLife > 0 || q.Limit == 0:
 		return 0, q.Explain && q.Limit == 0
-	case fuses || q.Diverse:
+	case fuses || q.Diverse || q.Project != "":
 		return max(q.Limit, fusion.Least), false
 	}
 	return q.Limit, q.Explain

@@ -19,6 +19,7 @@ import (
 	"crabmem/daemon/space"
 	"crabmem/daemon/tool"
 	"crabmem/daemon/trust"
+	"crabmem/sessionlog"
 	"crabmem/sessionlog/search"
 )
 
@@ -170,7 +171,7 @@ func (d *Daemon) recallTool(ctx context.Context, c tool.Call, args recallArgs) (
 	if tokens <= 0 {
 		tokens = recallTokens
 	}
-	q := op.Question{Query: args.Query, Limit: min(limit, maxHits), FilterArgs: args.FilterArgs, RankArgs: args.RankArgs, Semantic: d.semantic != nil, Weights: true}
+	q := op.Question{Query: args.Query, Limit: min(limit, maxHits), FilterArgs: args.FilterArgs, RankArgs: args.RankArgs, Semantic: d.semantic != nil, Weights: true, Present: sessionlog.ProjectOf(d.fs, c.Dir)}
 	a, err := d.recallSpaces(ctx, c, q)
 	if err != nil {
 		return "", err

@@ -178,6 +178,7 @@ func (f *filterFlags) add(cmd *cobra.Command, verb string) {
 	fl.StringVar(&f.Type, "type", "", verb+" only entries of this metadata `type`, such as decision")
 	fl.StringArrayVar(&f.Tags, "tag", nil, verb+" only entries with this `tag`; may be repeated")
 	fl.StringArrayVar(&f.others, "meta", nil, verb+" only entries with the metadata `key=value`; may be repeated")
+	fl.StringVar(&f.Project, "project", "", verb+" only entries of the project `NAME`")
 	fl.StringVar(&f.After, "after", "", verb+" only entries created at or after this `time`")
 	fl.StringVar(&f.Before, "before", "", verb+" only entries created before this `time`")
 	completeWords(cmd, "kind", "note", "archive")
@@ -189,13 +190,14 @@ func (f *filterFlags) apply(q *crmem.Query, now time.Time) (err error) {
 	if err := f.FilterArgs.Apply(q, now); err != nil {
 		return cli.Usagef("--%v", err)
 	}
-	q.Filter.Fields, err = keyValues(f.others)
+	fields, err := keyValues(f.others)
+	q.Filter.Fields = append(q.Filter.Fields, fields...)
 	return err
 }
 
 // filterHelp is the part of a command's help that describes these flags.
-const filterHelp = `--type, --tag, and --meta select entries by metadata; case does not count. An
-entry must have all given tags and values. --after and --before select entries
-by creation time. Their values are a day (2026-04-14, today, yesterday), a month
-(2026-04), a year (2026), a time (2026-04-14T10:00:00Z), or an age (2d, 12h).
-Days, months, and years are in the local time zone.`
+const filterHelp = `--type, --tag, --project, and --meta select entries by metadata; case does not
+count. An entry must have all given tags and values. --after and --before select
+entries by creation time. Their values are a day (2026-04-14, today, yesterday),
+a month (2026-04), a year (2026), a time (2026-04-14T10:00:00Z), or an age (2d,
+12h). Days, months, and years are in the local time zone.`

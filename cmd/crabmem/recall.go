@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"crabmem/daemon/display"
 	"crabmem/daemon/embedder"
 	"crabmem/daemon/op"
+	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
 )
@@ -60,7 +62,8 @@ Filters apply before --limit. --min-share 0.3 drops hits with a score of less
 than 0.3 times the best score. --sort recent puts the newest matches first, and
 --sort important those of the largest importance. --importance 0.3 multiplies
 scores by up to 1.3. --expand 2 adds up to 50 entries that are at most 2 links
-from a hit, after the hits. --limit and the filters do not apply to them.
+from a hit, after the hits. --limit and the filters do not apply to them. Among
+hits of equal scores, those of the project of the working directory come first.
 
 --in sessions searches messages instead of entries, and --in both merges both by
 rank. It finds at most 20 messages. --min-share, --after, --before, and --fusion
@@ -131,6 +134,9 @@ models count fewer tokens; models of other vendors may count more.
 			return cli.Usagef("--budget %d: want at least 1 token", f.Budget)
 		}
 		f.Query = strings.Join(args, " ")
+		if dir, err := os.Getwd(); err == nil {
+			f.Present = sessionlog.ProjectOf(c.fs, dir)
+		}
 		q, err := f.check(c.now())
 		if err != nil {
 			return err

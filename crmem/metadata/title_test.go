@@ -51,3 +51,30 @@ func TestTitle(t *testing.T) {
 		t.Errorf("of invalid UTF-8: %q", got)
 	}
 }
+
+// TestNewFields: the fields of a new entry are in its front matter, unless the text, the
+// edit, or a limit rules them out.
+func TestNewFields(t *testing.T) {
+	project := []Field{{Key: Project, Values: []string{"shop"}}}
+	long := "---\n" + strings.Repeat("k", 100) + ": " + strings.Repeat("v", MaxBytes-115) + "\n---\ntext"
+	if _, _, ok := Parse(long); !ok {
+		t.Fatal("no front matter at the limit")
+	}
+	for _, c := range []struct {
+		edit            Edit
+		old, text, want string
+	}{
+		{Edit{New: project}, "", "text", "---\nproject: shop\n---\ntext"},
+		{Edit{New: project}, "old", "text", "text"},
+		{Edit{New: project}, "---\ntype: fact\n---\nold", "text", "---\ntype: fact\n---\ntext"},
+		{Edit{New: project}, "", "---\nproject: web\n---\ntext", "---\nproject: web\n---\ntext"},
+		{Edit{New: project}, "", "---\nnested:\n  key: v\n---\ntext", "---\nnested:\n  key: v\n---\ntext"},
+		{Edit{New: project, Set: []Field{{Key: Project, Values: []string{"web"}}}}, "", "text", "---\nproject: web\ncrabmem: 1\n---\ntext"},
+		{Edit{New: project, Set: []Field{{Key: Type, Values: []string{"fact"}}}}, "", "text", "---\nproject: shop\ntype: fact\ncrabmem: 1\n---\ntext"},
+		{Edit{New: project}, "", long, long},
+	} {
+		if got, err := c.edit.Apply(c.old, c.text); got != c.want || err != nil {
+			t.Errorf("%+v of %.40q: %q, %v, want %q", c.edit, c.text, got, err, c.want)
+		}
+	}
+}

@@ -108,6 +108,7 @@ func Merge(old, text string) string {
 type Edit struct {
 	Set  []Field `json:"set,omitempty"`  // fields to set; one without values removes its key
 	Drop bool    `json:"drop,omitempty"` // remove all other metadata
+	New  []Field `json:"new,omitempty"`  // fields of a new entry, unless Set or the text has them
 }
 
 // Apply returns the content for a text that replaces old: with the front matter of
@@ -126,10 +127,31 @@ func (e *Edit) Apply(old, text string) (string, error) {
 		text = Merge(old, text)
 	}
 	fields := e.Set
+	if old == "" {
+		text = withNew(text, e)
+	}
 	if slices.ContainsFunc(fields, func(f Field) bool { return len(f.Values) > 0 }) {
 		fields = append(slices.Clip(fields), Field{Key: Adopted, Values: []string{"1"}})
 	}
 	return Set(text, fields...)
+}
+
+// withNew returns the text of a new entry with the fields e.New. It omits a field that
+// exceeds a limit. Front matter outside the grammar gets no fields.
+func withNew(text string, e *Edit) string {
+	m, _, ok := Parse(text)
+	if open, _, _, _, _ := Split(text); !ok && open != "" {
+		return text
+	}
+	for _, f := range e.New {
+		if m.Values(f.Key) != nil || slices.ContainsFunc(e.Set, func(s Field) bool { return s.Key == f.Key }) {
+			continue
+		}
+		if with, err := Set(text, f); err == nil {
+			text = with
+		}
+	}
+	return text
 }
 
 // Validate returns the error that Apply returns for every entry, or nil.

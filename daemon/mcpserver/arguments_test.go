@@ -79,7 +79,7 @@ func TestArgumentNotes(t *testing.T) {
 	client := connectStdio(t, s, nil)
 	res, text := mcptest.Call(t, client, "recall", map[string]any{"query": "a", "limit": 500, "max_results": 3})
 	want := []any{"limit 500 was read as 50, the maximum",
-		`ignored unknown arguments: "max_results"; the arguments are after, before, bodies, budget_tokens, diverse, expand, fusion, half_life, importance, in, kind, lambda, limit, min_share, query, sort, tags, type`}
+		`ignored unknown arguments: "max_results"; the arguments are after, before, bodies, budget_tokens, diverse, expand, fusion, half_life, importance, in, kind, lambda, limit, min_share, project, query, sort, tags, type`}
 	got := res.StructuredContent.(map[string]any)["argument_notes"]
 	if !reflect.DeepEqual(got, want) || !strings.HasSuffix(text, "\n"+want[0].(string)+"\n"+want[1].(string)) {
 		t.Errorf("%q, and %q", got, text)

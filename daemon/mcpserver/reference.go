@@ -128,7 +128,7 @@ func (s *Server) addReferenceTools() {
 // readTool adds a tool that returns a part of the graph.
 func readTool[In any](s *Server, t *mcp.Tool, f func(g *memgraph.Graph, in In) memgraph.Part) {
 	t.OutputSchema = schemaOf[memgraph.Part]()
-	addTool(s, t, schemaOf[In](), func(_ context.Context, in In) (string, memgraph.Part, error) {
+	addTool(s, t, schemaOf[In](), func(_ context.Context, _ *mcp.ServerSession, in In) (string, memgraph.Part, error) {
 		out, err := s.graph(func(g *memgraph.Graph) memgraph.Part { return f(g, in) })
 		if err != nil {
 			return "", out, err
@@ -167,7 +167,7 @@ func graphText(v any) (string, error) {
 // structured result and the value to show as text; nil shows the message.
 func changeTool[In, Out any](s *Server, t *mcp.Tool, f func(g *memgraph.Graph, in In) (Out, any, error)) {
 	t.OutputSchema = schemaOf[Out]()
-	addTool(s, t, schemaOf[In](), func(ctx context.Context, in In) (string, Out, error) {
+	addTool(s, t, schemaOf[In](), func(ctx context.Context, _ *mcp.ServerSession, in In) (string, Out, error) {
 		var out Out
 		var shown any
 		err := s.store.Change(ctx, func(st *crmem.Store) (_ []crmem.Op, err error) {

@@ -68,6 +68,7 @@ type Server struct {
 	sdk      *mcp.Server
 	caps     *mcp.ServerCapabilities
 	list     listWatch
+	project  project
 }
 
 // New reads the store once and returns a server. When ctx ends, writes stop waiting
@@ -93,6 +94,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		// resources at any time.
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope, c.TTLMs = "private", 0 },
 		Capabilities: s.caps,
+
+		RootsListChangedHandler: func(context.Context, *mcp.RootsListChangedRequest) { s.project.changed() },
 	})
 	s.sdk.AddReceivingMiddleware(withoutPrompts, s.checkedCall)
 	switch o.Compat {

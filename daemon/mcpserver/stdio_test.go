@@ -113,6 +113,11 @@ func TestByteOrderMark(t *testing.T) {
 // connectStdio connects a client to a server over pipes.
 func connectStdio(t *testing.T, s *Server, o *mcp.ClientOptions) *mcp.ClientSession {
 	t.Helper()
+	return connectClient(t, s, mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, o), nil)
+}
+
+func connectClient(t *testing.T, s *Server, client *mcp.Client, o *mcp.ClientSessionOptions) *mcp.ClientSession {
+	t.Helper()
 	askR, askW := io.Pipe()
 	answerR, answerW := io.Pipe()
 	ended := make(chan error, 1)
@@ -121,7 +126,7 @@ func connectStdio(t *testing.T, s *Server, o *mcp.ClientOptions) *mcp.ClientSess
 		answerW.Close()
 		ended <- err
 	}()
-	c, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, o).Connect(t.Context(), &mcp.IOTransport{Reader: answerR, Writer: askW}, nil)
+	c, err := client.Connect(t.Context(), &mcp.IOTransport{Reader: answerR, Writer: askW}, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,8 +37,8 @@ func (s *Server) addRows() {
 			Description: "ignored or changed arguments; absent without such arguments"}
 		reads := r.Effect == op.Reads
 		t := &mcp.Tool{Name: r.Tool.Name, Description: r.Describe(), Annotations: toolHints(r.Tool.Title, reads, !reads, r.Idempotent()), OutputSchema: out}
-		addTool(s, t, in, func(ctx context.Context, args json.RawMessage) (string, any, error) {
-			return s.call(ctx, r, caller, args)
+		addTool(s, t, in, func(ctx context.Context, client *mcp.ServerSession, args json.RawMessage) (string, any, error) {
+			return s.call(ctx, r, caller, client, args)
 		})
 	}
 }
@@ -58,13 +58,18 @@ func (s *Server) callerOf(r *op.Row) op.Caller {
 var owner = op.Identity{Owner: true}
 
 // call carries out an operation, and returns its response as text and as a structure.
-func (s *Server) call(ctx context.Context, r *op.Row, c op.Caller, args json.RawMessage) (text string, shown any, err error) {
+func (s *Server) call(ctx context.Context, r *op.Row, c op.Caller, client *mcp.ServerSession, args json.RawMessage) (text string, shown any, err error) {
 	in, out := r.NewRequest(), r.NewResponse()
 	if err := json.Unmarshal(args, in); err != nil {
 		return "", nil, wrongArguments(strings.TrimPrefix(err.Error(), "json: "))
 	}
-	if in, ok := in.(*op.Removal); ok {
+	switch in := in.(type) {
+	case *op.Removal:
 		err = s.checkRemoval(in.Name)
+	case *op.NoteArgs:
+		in.Present = s.projectOf(ctx, client)
+	case *op.EntrySearch:
+		in.Present = s.projectOf(ctx, client)
 	}
 	if err == nil {
 		err = r.Do(ctx, c, in, out)
@@ -103,14 +108,14 @@ func (s *Server) checkRemoval(name string) error {
 }
 
 // addTool adds a tool. Errors contain a fix that a model can apply.
-func addTool[In, Out any](s *Server, t *mcp.Tool, in *jsonschema.Schema, f func(ctx context.Context, in In) (string, Out, error)) {
+func addTool[In, Out any](s *Server, t *mcp.Tool, in *jsonschema.Schema, f func(ctx context.Context, client *mcp.ServerSession, in In) (string, Out, error)) {
 	s.inputs[t.Name], t.InputSchema = in, in
 	if len(in.Properties) == 0 {
 		// Clients need the empty object for a tool without parameters.
 		t.InputSchema = json.RawMessage(`{"type":"object","properties":{}}`)
 	}
-	mcp.AddTool(s.sdk, t, func(ctx context.Context, _ *mcp.CallToolRequest, args In) (*mcp.CallToolResult, Out, error) {
-		text, o, err := f(ctx, args)
+	mcp.AddTool(s.sdk, t, func(ctx context.Context, req *mcp.CallToolRequest, args In) (*mcp.CallToolResult, Out, error) {
+		text, o, err := f(ctx, req.Session, args)
 		if err != nil {
 			return nil, o, s.explained(err)
 		}

@@ -70,6 +70,14 @@ func (a *MetadataArgs) Edit() (*metadata.Edit, error) {
 	return e, nil
 }
 
+// ProjectField returns the metadata of a new note of a project; nil for "".
+func ProjectField(name string) []metadata.Field {
+	if name == "" {
+		return nil
+	}
+	return []metadata.Field{{Key: metadata.Project, Values: []string{name}}}
+}
+
 // place sets the position of a message without one: after the last message of its
 // conversation. Messages with one position rank in the order in which they were created.
 func (s Store) place(ctx context.Context, o *crmem.Remember) error {
@@ -86,6 +94,6 @@ func (s Store) place(ctx context.Context, o *crmem.Remember) error {
 		return err
 	}
 	position := metadata.Field{Key: metadata.Position, Values: []string{strconv.FormatUint(n, 10)}}
-	o.Metadata = &metadata.Edit{Set: append(slices.Clip(set), position), Drop: o.Metadata.Drop}
+	o.Metadata = &metadata.Edit{Set: append(slices.Clip(set), position), Drop: o.Metadata.Drop, New: o.Metadata.New}
 	return nil
 }

@@ -16,6 +16,7 @@ type NoteArgs struct {
 	Aliases []string `json:"aliases,omitzero" jsonschema:"other names of the note; if omitted, the note keeps its aliases" op:"items=64,filled"`
 	Version uint64   `json:"if_version,omitempty" jsonschema:"replace the note only if this is its newest version in memory_history"`
 	MetadataArgs
+	Present string `json:"present,omitempty" op:"owner"` // the project of a new note
 }
 
 var SaveNote = Add(errtable.Store, Op[Store, NoteArgs, Written]{
@@ -29,6 +30,7 @@ var SaveNote = Add(errtable.Store, Op[Store, NoteArgs, Written]{
 		if err != nil {
 			return w, err
 		}
+		edit.New = ProjectField(in.Present)
 		o := crmem.Remember{Name: in.Name, Content: in.Content, Aliases: in.Aliases, Metadata: edit}
 		if in.Version > 0 {
 			w, err = Replace.Do(ctx, s, Replacement{o, Expected{Version: in.Version}})

@@ -30,6 +30,7 @@ type Question struct {
 	Explain  bool             `json:"explain,omitempty"`  // how each score came about
 	Weights  bool             `json:"weights,omitempty"`  // of the terms of each hit
 	WhyNot   string           `json:"why_not,omitempty"`  // the name of an entry: explain why it is not a hit
+	Present  string           `json:"present,omitempty"`  // the present project, as crmem.Query.Project
 	Budget   int              `json:"budget,omitempty"`   // limit in tokens of names and texts; 0: complete contents
 }
 
@@ -86,19 +87,19 @@ func (in *Question) Parse(now time.Time) (q crmem.Query, err error) {
 	case in.Budget < 0:
 		return q, errtable.Invalidf("budget %d: want 0 or more", in.Budget)
 	}
-	q = crmem.Query{Text: in.Query, Limit: in.Limit, Syntax: in.Syntax, Count: true}
+	q = crmem.Query{Text: in.Query, Limit: in.Limit, Syntax: in.Syntax, Count: true, Project: in.Present}
 	if err := in.RankArgs.apply(&q); err != nil {
 		return q, err
 	}
 	if err := in.Apply(&q, now); err != nil {
 		return q, err
 	}
-	q.Filter.Fields = in.Fields
+	q.Filter.Fields = append(q.Filter.Fields, in.Fields...)
 	switch in.In {
 	case "", InNotes:
 	case InSessions, InBoth:
-		if q.Sort != crmem.ByScore || in.Kind != "" || in.Type != "" || len(in.Tags)+len(in.Fields) > 0 || in.Syntax || in.Analyzer == analysis.Plain.String() {
-			return q, errtable.Invalidf("in %q: sort, kind, type, tags, meta, syntax, and analyzer select notes: leave them out, or search in notes", in.In)
+		if q.Sort != crmem.ByScore || in.Kind != "" || in.Type != "" || len(in.Tags)+len(q.Filter.Fields) > 0 || in.Syntax || in.Analyzer == analysis.Plain.String() {
+			return q, errtable.Invalidf("in %q: sort, kind, type, tags, project, meta, syntax, and analyzer select notes: leave them out, or search in notes", in.In)
 		}
 	default:
 		return q, errtable.Invalidf("in %q: want notes, sessions, or both", in.In)
@@ -217,6 +218,8 @@ type FilterArgs struct {
 	Tags   []string `json:"tags,omitempty" jsonschema:"only entries with all of these tags" op:"filled"`
 	After  string   `json:"after,omitempty" jsonschema:"only entries created at or after this time: a day, month, year, time, or an age such as 30d"`
 	Before string   `json:"before,omitempty" jsonschema:"only entries created before this time"`
+
+	Project string `json:"project,omitempty" jsonschema:"only entries of this project"`
 }
 
 // Apply sets the kinds and the filter of a query.
@@ -232,6 +235,9 @@ func (a *FilterArgs) Apply(q *crmem.Query, now time.Time) (err error) {
 		if tag = strings.TrimPrefix(strings.TrimSpace(tag), "#"); tag != "" {
 			q.Filter.Tags = append(q.Filter.Tags, tag)
 		}
+	}
+	if p := strings.TrimSpace(a.Project); p != "" {
+		q.Filter.Fields = []metadata.Field{{Key: metadata.Project, Values: []string{p}}}
 	}
 	if q.Filter.After, err = boundary(a.After, now); err != nil {
 		return errtable.Invalidf("after %v", err)

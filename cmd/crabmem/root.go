@@ -84,6 +84,7 @@ func commandTable() []command {
 		{"mcp", mcpCommand, needsStore},
 		{"hook", hookCommand, needsStore},
 		{"hooks", hooksCommand, needsStore},
+		{"plugin", pluginCommand, needsStore},
 		{"gateway", gatewayCommand, needsHome},
 		{"open", openCommand, needsHome},
 		{"components", componentsCommand, needsHome},

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 clients of protocol versions before 2026-07-28 have roots
+
 package mcpserver
 
 import (

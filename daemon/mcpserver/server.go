@@ -95,6 +95,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope, c.TTLMs = "private", 0 },
 		Capabilities: s.caps,
 
+		//lint:ignore SA1019 clients of protocol versions before 2026-07-28 have roots
 		RootsListChangedHandler: func(context.Context, *mcp.RootsListChangedRequest) { s.project.changed() },
 	})
 	s.sdk.AddReceivingMiddleware(withoutPrompts, s.checkedCall)

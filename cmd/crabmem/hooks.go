@@ -23,8 +23,8 @@ func hooksCommand(c *app) *cobra.Command {
 		Long: `Manage the hooks with which Claude Code, Codex, and Gemini CLI run crabmem hook
 at the start of a session, before a compaction, after a response, and at the end
 of a session. crabmem hook --help states what a hook does, and what it excludes.`,
-		Example: `  crabmem hooks install claude-code
-  crabmem hooks uninstall --forget`,
+		Example: `  crabmem hooks install claude-code --yes
+  crabmem hooks uninstall claude-code --forget --yes`,
 	}, hooksInstallCommand(c), hooksUninstallCommand(c))
 }
 
@@ -109,7 +109,7 @@ the bytes before install, or removes a file that install created.
 --forget also moves the sessions that hooks imported to the trash, as crabmem
 sessions delete does: those of all clients. Sessions that you imported stay.`,
 		Example: `  crabmem hooks uninstall claude-code --yes
-  crabmem hooks uninstall --forget --yes`,
+  crabmem hooks uninstall codex --forget --yes`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: cobra.FixedCompletions(mcpclient.IDs(mcpclient.HookClients()), cobra.ShellCompDirectiveNoFileComp),
 	}

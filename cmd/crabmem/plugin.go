@@ -53,9 +53,10 @@ not in addition.
 
 The plugin starts this program with an absolute path, and contains --home and
 --db unless they are the defaults. DIR is missing or empty, or contains a plugin
-that crabmem wrote, which plugin replaces; otherwise it exits with 4.`,
+that crabmem wrote, which plugin replaces; otherwise it exits with 4. To try it,
+run claude --plugin-dir DIR.`,
 		Example: `  crabmem plugin ./crabmem-plugin
-  claude --plugin-dir ./crabmem-plugin`,
+  crabmem plugin ./crabmem-plugin --json`,
 		Args: exactly(1, "DIR"),
 	}, func(_ context.Context, args []string) (plugin, error) { return c.writePlugin(args[0]) }, func(p plugin) {
 		for _, name := range p.Files {

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -134,7 +134,7 @@ models count fewer tokens; models of other vendors may count more.
 			return cli.Usagef("--budget %d: want at least 1 token", f.Budget)
 		}
 		f.Query = strings.Join(args, " ")
-		if dir, err := os.Getwd(); err == nil {
+		if dir, err := filepath.Abs("."); err == nil {
 			f.Present = sessionlog.ProjectOf(c.fs, dir)
 		}
 		q, err := f.check(c.now())

@@ -44,6 +44,7 @@ var alone = map[string]string{
 	"service_uninstall.txtar": "starts a daemon of its own",
 	"sessions.txtar":          noHome,
 	"sessions_import.txtar":   noHome,
+	"uninstall.txtar":         "installs the service of the daemon",
 	"verify.txtar":            "damages the files, and says how long they are",
 }
 

@@ -10,7 +10,6 @@ import (
 	"io"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -232,7 +231,14 @@ func dayOf(date string) string {
 	return ""
 }
 
-var dialogID = regexp.MustCompile(`D\d+:\d+`)
+// dialogIDs returns the IDs of messages in a text, such as D1:3.
+func dialogIDs(text string) []string {
+	words := strings.FieldsFunc(text, func(r rune) bool { return r != 'D' && r != ':' && (r < '0' || r > '9') })
+	return slices.DeleteFunc(words, func(w string) bool {
+		session, message, _ := strings.Cut(w, ":")
+		return len(session) < 2 || session[0] != 'D' || message == "" || strings.Contains(message, ":")
+	})
+}
 
 // adversarial is the category of the questions of LoCoMo that no message answers.
 const adversarial = "5"
@@ -285,7 +291,7 @@ func (c *chats) dialog(group string, keys map[string]json.RawMessage) error {
 	for i, q := range questions {
 		var answers []string
 		if q.Category != adversarial {
-			answers = dialogID.FindAllString(fmt.Sprint(q.Evidence), -1)
+			answers = dialogIDs(fmt.Sprint(q.Evidence))
 		}
 		if err := c.ask(group, group+"/"+strconv.Itoa(i+1), string(q.Category), q.Question, answers); err != nil {
 			return err

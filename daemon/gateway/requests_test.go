@@ -71,6 +71,8 @@ func TestHealth(t *testing.T) {
 				body = object{"name": "x"}
 			case one.path == storedPath:
 				body = object{"path": "/x", "content": "x"}
+			case strings.HasSuffix(at, "/tag"):
+				body = object{"name": "x", "add": []string{"y"}}
 			case strings.HasSuffix(at, "/pin"):
 				body = object{"names": []string{"x"}}
 			case one.path == "/v1/memories":

@@ -91,6 +91,7 @@ func TestPins(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.want("an archive", r.do("root", "POST", "/v1/memories/pin", object{"names": []string{"note", "chat"}}), 409, "kind")
+	r.want("tags of an archive", r.do("root", "POST", "/v1/memories/tag", object{"name": "chat", "add": []string{"x"}}), 409, "kind")
 	p := r.want("a note", r.do("root", "POST", "/v1/memories/pin", object{"names": []string{"note"}}), 200, "")
 	if p.field("changed.0") != "note" {
 		t.Errorf("pinned: %s", p.body)

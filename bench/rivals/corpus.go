@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// note is a note of the test. Its name occurs in no other text.
+// note is a note to remember. Its name occurs in no other text.
 type note struct{ name, text string }
 
-// corpus returns the notes of the row on recall: the texts of a query each, and
-// other notes of the same kind. Names say nothing about a text.
+// corpus returns the notes for the row on recall: each query's text, and other notes of the
+// same kind. A name says nothing about its text.
 func corpus() []note {
 	texts := append([]string{}, others...)
 	for _, q := range queries {

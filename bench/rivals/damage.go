@@ -20,9 +20,9 @@ const (
 	silent                 // no error, but a note is missing or changed
 )
 
-// damaged changes one byte of a store, at positions spread over its files and then in
-// each copy of a text, and cuts its main file in half. After each, it reads the store with a new process and runs the
-// program's check.
+// damaged changes one byte in a store, at positions spread over its files and then in each
+// copy of a text. Last, it cuts the main file in half. After each change, it reads the store
+// with a new process and runs the program's check.
 func damaged(s *system, dir string) (string, error) {
 	whole := filepath.Join(dir, "whole")
 	if err := os.MkdirAll(whole, 0o700); err != nil {
@@ -66,7 +66,7 @@ func damaged(s *system, dir string) (string, error) {
 		filepath.Base(files[0].name), half), nil
 }
 
-// copies returns the positions of at most perStore copies of a text in the files.
+// copies returns where the files contain a text, at most perStore positions.
 func copies(home string, files []storeFile, text string) (list []int64) {
 	start := int64(0)
 	for _, f := range files {

@@ -52,7 +52,7 @@ func selected(list, name string) bool {
 	return false
 }
 
-// measure returns a cell of the table. An error is a result, too.
+// measure returns one cell. An error is a result, too.
 func measure(r *row, s *system) string {
 	dir, err := os.MkdirTemp("", "rivals-")
 	if err != nil {

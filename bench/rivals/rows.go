@@ -18,7 +18,7 @@ const (
 	perStore = 10  // positions of a changed byte
 )
 
-// row is a line of the table.
+// row is one line in the table.
 type row struct {
 	id, title string
 	cell      func(s *system, dir string) (string, error)

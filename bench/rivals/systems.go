@@ -181,7 +181,7 @@ func basicMemory(tools string) system {
 	}
 }
 
-// catTree returns the files of a directory whose names end with suffix, one after another.
+// catTree returns a directory's files whose names end with suffix, one after another.
 func catTree(dir, suffix string) (string, error) {
 	var all strings.Builder
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {

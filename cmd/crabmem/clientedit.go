@@ -17,7 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 )
 
-// clientEdit is the change of a client's file.
+// clientEdit is a change to a client's file.
 type clientEdit struct {
 	Client  string `json:"client"`
 	Path    string `json:"path"`
@@ -35,7 +35,7 @@ type clientEdits struct {
 	Clients []*clientEdit `json:"clients"`
 }
 
-// editClients changes the files of clients of a list. It reads and checks all files before
+// editClients changes files of some of the clients in all. It reads and checks all files before
 // it writes the first one. With --print it prints the configuration for new files, and
 // returns nil.
 func (c *app) editClients(all []mcpclient.Client, ids []string, f *mcpInstallFlags, edit func(*mcpclient.Client, string, []byte) ([]byte, error)) (*clientEdits, error) {
@@ -107,7 +107,7 @@ func (c *app) selectClients(all []mcpclient.Client, ids []string) (list []mcpcli
 	return list, m, nil
 }
 
-// planEdit reads the file of a client and computes its new contents.
+// planEdit reads a client's file and computes its new contents.
 func (c *app) planEdit(cl mcpclient.Client, m mcpclient.Machine, f *mcpInstallFlags, edit func(*mcpclient.Client, string, []byte) ([]byte, error)) (*clientEdit, error) {
 	e := &clientEdit{Client: cl.ID, Path: cl.File(m), client: cl, perm: 0o600}
 	if real, err := c.fs.Resolve(e.Path); err == nil {
@@ -192,7 +192,7 @@ func (c *app) writeEdit(e *clientEdit, yes bool) error {
 
 const keptSuffix = ".before-crabmem" // of a copy of a client's file
 
-// replaceClientFile writes the new contents, and a copy of the old contents. It
+// replaceClientFile writes the new contents, and copies the old contents. It
 // returns an error if the file changed since planEdit read it.
 func (c *app) replaceClientFile(e *clientEdit) error {
 	now, err := vfs.ReadFile(c.fs, e.Path, mcpclient.MaxBytes)
@@ -223,7 +223,7 @@ func (c *app) replaceClientFile(e *clientEdit) error {
 	return write(e.Path, e.after)
 }
 
-// withoutServer returns the text of a client's file without a server.
+// withoutServer returns a client's file without a server.
 func (c *app) withoutServer(cl *mcpclient.Client, path string, text []byte, name string) ([]byte, error) {
 	servers, err := cl.Servers(text)
 	if e, ok := servers[name]; ok && err == nil {
@@ -238,10 +238,10 @@ func (c *app) withoutServer(cl *mcpclient.Client, path string, text []byte, name
 	return cl.Remove(text, name)
 }
 
-// beforeInstall returns the newest kept copy of a client's file without the entry, from
-// which an installation made the file; nil if the installation created the file. It
-// reports whether an installation made the file. has reports whether a text contains the
-// entry, and set adds it.
+// beforeInstall looks for the bytes that a client's file had before install wrote text: it
+// returns the newest kept copy without the entry to which set adds the entry with this
+// result, or nil if install created the file. found is false if install did not write text.
+// has reports whether a file contains the entry.
 func (c *app) beforeInstall(path string, text []byte, has func([]byte) (bool, error), set func([]byte) ([]byte, error)) (before []byte, found bool) {
 	free, err := c.freeName(path + keptSuffix)
 	if err != nil {

@@ -53,7 +53,7 @@ prints no sessions.`,
 
 const contextBudget = 1500 // tokens
 
-// contextText returns the context of the store, and of the sessions in its home. It is
+// contextText returns the context from the store and the sessions in its home. It is
 // empty without a store.
 func (c *app) contextText(ctx context.Context, in op.ContextQuery) (op.ContextText, error) {
 	var sessions func() (*sessionlog.Dir, error)

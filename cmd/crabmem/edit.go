@@ -53,8 +53,7 @@ nothing, prints the path of the file with your text, and exits with 4.`,
 	return c.outputs(cmd, of[op.Written]())
 }
 
-// editNamed runs the editor on the entry of a name, or on a new note. A name such as #5
-// is that of an entry.
+// editNamed runs the editor on a named entry, or on a new note. #5 always names an entry.
 func (c *app) editNamed(ctx context.Context, name string, allow bool) error {
 	editor, err := c.editor("EDITOR=vi crabmem edit NAME, or use crabmem remember NAME -")
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 // hookTime limits a hook, so that it never delays its client for long.
 const hookTime = 10 * time.Second
 
-// hookContext is what a client adds to the first request of a session. Claude Code,
+// hookContext is what a client adds to a session's first request. Claude Code,
 // Codex, and Gemini CLI define the same form.
 type hookContext struct {
 	Output struct {
@@ -76,7 +76,7 @@ func isHook(cmd *cobra.Command, args []string) bool {
 	return i >= 0 && cmd != nil && cmd.Name() == "hook" && slices.ContainsFunc(args[i+1:], func(a string) bool { return !strings.HasPrefix(a, "-") })
 }
 
-// hookFailed records the error of a hook.
+// hookFailed records a hook's error.
 func (c *app) hookFailed(args []string, err error) {
 	f := classify(err)
 	c.hookHome().Log(c.now(), strings.Join(args[slices.Index(args, "hook")+1:], " "), f)
@@ -207,11 +207,11 @@ func (c *app) importByHook(ctx context.Context, path string) error {
 	return errors.Join(err, skipped)
 }
 
-// hookHome returns the part of the home that belongs to hooks.
+// hookHome returns the home's part for hooks.
 func (c *app) hookHome() agenthook.Home { return agenthook.Home{FS: c.fs, Dir: c.absHome()} }
 
 // checkTranscript returns an error for a path outside the directories in which clients
-// write transcripts. Links of the path are followed.
+// write transcripts. It follows links.
 func (c *app) checkTranscript(path string) error {
 	m, err := c.clientMachine()
 	if err != nil {

@@ -123,7 +123,7 @@ func (h *hooked) must(args ...string) string {
 	return out
 }
 
-// TestHookSessionStart prints the context of the project of the working directory, and
+// TestHookSessionStart prints the context for the working directory's project, and
 // nothing without notes.
 func TestHookSessionStart(t *testing.T) {
 	t.Parallel()

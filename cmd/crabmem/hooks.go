@@ -67,8 +67,7 @@ not changed. --print prints the configuration for a new file and writes nothing.
 	return c.outputs(cmd, of[clientEdits]())
 }
 
-// hookCommandLine returns the command of each event, with the home and the store of this
-// command line.
+// hookCommandLine returns each event's command, with this command line's home and store.
 func (c *app) hookCommandLine() (func(event string) string, error) {
 	e, err := c.mcpEntry(false)
 	if err != nil {
@@ -137,7 +136,7 @@ sessions delete does: those of all clients. Sessions that you imported stay.`,
 	return c.outputs(cmd, of[hooksRemoved]())
 }
 
-// withoutHooks returns the text of a client's file without the hooks that run crabmem.
+// withoutHooks returns a client's file without the hooks that run crabmem.
 func (c *app) withoutHooks(cl *mcpclient.Client, path string, text []byte) ([]byte, error) {
 	if !strings.Contains(string(text), "crabmem") {
 		return text, nil // also with a syntax error

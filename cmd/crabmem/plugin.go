@@ -66,7 +66,7 @@ run claude --plugin-dir DIR.`,
 	})
 }
 
-// writePlugin writes the files of a plugin.
+// writePlugin writes a plugin's files.
 func (c *app) writePlugin(dir string) (p plugin, err error) {
 	if err := c.checkPluginDir(dir); err != nil {
 		return p, err

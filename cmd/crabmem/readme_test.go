@@ -52,7 +52,7 @@ func checkCommands(t *testing.T, name, text string) (found int) {
 	return found
 }
 
-// TestREADME checks the commands, the tests, and the size of the README.
+// TestREADME checks the README's commands, tests, and size.
 func TestREADME(t *testing.T) {
 	text := document(t, "README.md")
 	if len(text) > 9<<10 {
@@ -83,7 +83,7 @@ func TestREADME(t *testing.T) {
 
 // TestStartPage checks the output of crabmem without arguments.
 func TestStartPage(t *testing.T) {
-	out, diag, code := answer([]string{}...) // nil would be the arguments of the test
+	out, diag, code := answer([]string{}...) // nil would mean the test's own arguments
 	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 	if code != 0 || diag != "" || len(lines) > 25 || checkCommands(t, "the start page", strings.Join(lines[1:], "\n")) < 8 {
 		t.Errorf("exit code %d, %d lines, %q:\n%s", code, len(lines), diag, out)
@@ -150,10 +150,10 @@ var (
 	word  = regexp.MustCompile(`"([^"]*)"|(\S+)`)
 )
 
-// A step is a command of a console, and its output.
+// A step is a command and its output.
 type step struct{ line, want, got string }
 
-// consoleOf runs the commands of a console in order, on one new store. Each date is 2026-11-21.
+// consoleOf runs a console's commands in order, on one new store. Each date is 2026-11-21.
 func consoleOf(t *testing.T, text string) (steps []step) {
 	t.Helper()
 	dir := t.TempDir()
@@ -201,7 +201,7 @@ func TestConsoles(t *testing.T) {
 	}
 }
 
-// TestTour draws testdata/tour.svg again, the terminal of the commands in testdata/tour.txt.
+// TestTour draws testdata/tour.svg again: a terminal with the commands in testdata/tour.txt.
 func TestTour(t *testing.T) {
 	const row, edge = 20, 16 // pixels; a column has 8.4
 	var lines []string

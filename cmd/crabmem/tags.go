@@ -85,7 +85,7 @@ archive it exits with 4.`,
 	})
 }
 
-// tagFlags returns the arguments of crabmem tag with --remove in place of the - of a tag.
+// tagFlags returns the arguments of crabmem tag, with --remove=TAG in place of -TAG.
 func tagFlags(args []string) []string {
 	list := make([]string, len(args))
 	for i, a := range args {

@@ -123,7 +123,7 @@ func (c *app) uninstall(ctx context.Context, yes bool) error {
 	})
 }
 
-// withoutServers returns the text of a client's file without the servers that start crabmem.
+// withoutServers returns a client's file without the servers that start crabmem.
 func (c *app) withoutServers(cl *mcpclient.Client, path string, text []byte) ([]byte, error) {
 	if !strings.Contains(strings.ToLower(string(text)), "crabmem") {
 		return text, nil // also with a syntax error

@@ -165,7 +165,7 @@ func ReplaceLinks(text string, replace func(link, line string) string) string {
 	return replaceLinks(text, prose(text), replace)
 }
 
-// replaceLinks is [ReplaceLinks] for some lines of a text.
+// replaceLinks is [ReplaceLinks] for some of the lines.
 func replaceLinks(text string, lines func(func(proseLine) bool), replace func(link, line string) string) string {
 	var b strings.Builder
 	done := 0

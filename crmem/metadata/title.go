@@ -14,10 +14,10 @@ const (
 	titleBytes = 64 << 10 // of the text that Title reads
 )
 
-// Title returns a name for a content without one: the first words of the first line that
-// has a letter or a number, or else of the first line with a symbol, such as an emoji.
-// Front matter, which may be any YAML, has no title. It has at most 64 characters and no
-// mark of Markdown at its beginning. It is "" if there is no such line.
+// Title returns a name for a content: the first words in the first line with a letter or a
+// number, or else in the first line with a symbol, such as an emoji. Without such a line, it
+// returns "". It reads no front matter, whatever YAML that is. The name has at most 64
+// characters, and no Markdown mark at its beginning.
 func Title(content string) string {
 	_, _, _, text, _ := Split(content)
 	symbols := ""
@@ -39,9 +39,9 @@ func Title(content string) string {
 // isSymbol reports whether a character without a letter or a number can name a note.
 func isSymbol(r rune) bool { return unicode.In(r, unicode.So, unicode.Sc) }
 
-// titleOf returns the first words of a line: up to the end of the first sentence, in a
-// script without spaces. Brackets, and the marks of emphasis and of code are omitted:
-// links could not contain them.
+// titleOf returns a line's first words. An unspaced script has no words, so the first
+// sentence counts. Brackets and the marks for emphasis and code are omitted: links could not
+// contain them.
 func titleOf(line string) string {
 	line = strings.TrimLeftFunc(line, func(r rune) bool {
 		return !unicode.In(r, unicode.L, unicode.N, unicode.M) && !isSymbol(r) && !strings.ContainsRune(`("'«“‘„「『`, r)
@@ -63,8 +63,8 @@ func titleOf(line string) string {
 	return strings.TrimRight(title, " .,;:!?…-–—。、，！？：；،؛؟।")
 }
 
-// clipTitle returns at most titleChars characters: complete words, or else no part of
-// a letter with its accents or of a joined emoji.
+// clipTitle returns at most titleChars characters. It cuts between words, or else at least
+// not between a letter and its accents, or within a joined emoji.
 func clipTitle(s string) string {
 	runes := []rune(s)
 	if len(runes) <= titleChars {

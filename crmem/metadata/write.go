@@ -136,8 +136,8 @@ func (e *Edit) Apply(old, text string) (string, error) {
 	return Set(text, fields...)
 }
 
-// withNew returns the text of a new entry with the fields e.New. It omits a field that
-// exceeds a limit. Front matter outside the grammar gets no fields.
+// withNew returns a new entry's text with the fields e.New. It omits a field that exceeds a
+// limit. Front matter outside the grammar gets no fields.
 func withNew(text string, e *Edit) string {
 	m, _, ok := Parse(text)
 	if open, _, _, _, _ := Split(text); !ok && open != "" {

@@ -23,7 +23,7 @@ import (
 // maxJSON limits a file of JSON, in bytes. Tests lower it.
 var maxJSON int64 = 1 << 30
 
-// Names of files of BEAM, in the directory of a chat.
+// Names of BEAM's files, in a chat's directory.
 const (
 	beamChat      = "chat.json"
 	beamQuestions = "probing_questions/probing_questions.json"
@@ -100,7 +100,7 @@ type chats struct {
 }
 
 // loadChats reads files in the form in which LoCoMo, REALTALK, BEAM, or LongMemEval is
-// published. Each conversation is a group, or, in LongMemEval, the sessions of a question.
+// published. Each conversation is a group; in LongMemEval, each question's sessions are.
 func loadChats(open Open, name string, files []string) (*Set, error) {
 	c := &chats{open, &Set{Name: name}, nil, make(map[string]map[string]int), make(map[string]bool)}
 	for _, file := range files {
@@ -135,8 +135,8 @@ func loadChats(open Open, name string, files []string) (*Set, error) {
 	return c.set, c.set.judge(c.queries, c.qrels)
 }
 
-// eachItem calls f with each element of the array in a file, or with the object in it, and
-// its number from 1. Errors state the file and the item.
+// eachItem calls f with each element of a file's array, or with a file's object, and with its
+// number from 1. Errors state the file and the item.
 func eachItem(open Open, name string, f func(n int, raw json.RawMessage) error) error {
 	file, err := open(name)
 	if err != nil {
@@ -221,7 +221,7 @@ func (c *chats) ask(group, id, category, text string, answers []string) error {
 	return nil
 }
 
-// dayOf returns the day of a time in one of the forms of the sets, or "".
+// dayOf returns the day in a time, which has one of the sets' forms, or "".
 func dayOf(date string) string {
 	for _, layout := range []string{"3:04 pm on 2 January, 2006", "02.01.2006, 15:04:05", "January-2-2006", "2006/01/02 (Mon) 15:04"} {
 		if t, err := time.Parse(layout, date); err == nil {
@@ -231,7 +231,7 @@ func dayOf(date string) string {
 	return ""
 }
 
-// dialogIDs returns the IDs of messages in a text, such as D1:3.
+// dialogIDs returns the message IDs in a text: D, a session, a colon, and a message.
 func dialogIDs(text string) []string {
 	words := strings.FieldsFunc(text, func(r rune) bool { return r != 'D' && r != ':' && (r < '0' || r > '9') })
 	return slices.DeleteFunc(words, func(w string) bool {
@@ -240,7 +240,7 @@ func dialogIDs(text string) []string {
 	})
 }
 
-// adversarial is the category of the questions of LoCoMo that no message answers.
+// adversarial is LoCoMo's category for questions that no message answers.
 const adversarial = "5"
 
 // dialog adds a conversation of LoCoMo or REALTALK.
@@ -300,7 +300,7 @@ func (c *chats) dialog(group string, keys map[string]json.RawMessage) error {
 	return nil
 }
 
-// beam adds a batch of a chat of BEAM.
+// beam adds a batch from a BEAM chat.
 func (c *chats) beam(group string, raw json.RawMessage, position *int) error {
 	var batch struct {
 		Turns [][]struct {
@@ -326,7 +326,7 @@ func (c *chats) beam(group string, raw json.RawMessage, position *int) error {
 	return nil
 }
 
-// beamQuestions adds the questions of a chat of BEAM.
+// beamQuestions adds a BEAM chat's questions.
 func (c *chats) beamQuestions(group, file string) error {
 	return eachItem(c.open, file, func(_ int, raw json.RawMessage) error {
 		var questions map[string][]struct {

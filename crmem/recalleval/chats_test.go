@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestChats reads a handwritten sample of each published form.
+// TestChats reads a handwritten sample for each published form.
 func TestChats(t *testing.T) {
 	message := func(conversation string, position int, role, date, text string) string {
 		if date != "" {
@@ -90,7 +90,7 @@ func TestChats(t *testing.T) {
 	}
 }
 
-// TestChatsRefused reads files of a wrong form: each error states the file and the place.
+// TestChatsRefused reads files with a wrong form: each error states the file and the place.
 func TestChatsRefused(t *testing.T) {
 	qa := `"qa": [{"question": "q", "evidence": ["D1:1"], "category": 1}]`
 	for text, want := range map[string]string{

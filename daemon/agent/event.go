@@ -126,8 +126,8 @@ type Failure struct {
 	Message string `json:"message"`
 }
 
-// RunCommand is the header of the question whether a command may run. Only an option, y, or
-// n answers it.
+// RunCommand is the header of a question that asks whether a command may run. Only an option,
+// y, or n answers it.
 const RunCommand = "Run a command"
 
 // Question is one question to the user.

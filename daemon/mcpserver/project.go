@@ -17,14 +17,14 @@ import (
 )
 
 // rootsWait bounds the time for the client's list of roots, and maxRoot the address of one.
-// From the version noRoots of the protocol on, a server asks no client.
+// From protocol version noRoots on, a server asks no client.
 const (
 	noRoots   = "2026-07-28"
 	rootsWait = 2 * time.Second
 	maxRoot   = 4 << 10
 )
 
-// project is the project of the client on standard input.
+// project is the present project: that of the client on standard input.
 type project struct {
 	mu    sync.Mutex
 	known bool
@@ -39,7 +39,7 @@ func (p *project) changed() {
 }
 
 // projectOf returns the project of the client's first root, or "". It asks the client once,
-// and again after a change of the roots. Over HTTP, no client is asked.
+// and again after its roots changed. Over HTTP, it asks no client.
 func (s *Server) projectOf(ctx context.Context, session *mcp.ServerSession) string {
 	if !s.list.enabled || session == nil {
 		return ""
@@ -71,7 +71,7 @@ func (s *Server) projectOf(ctx context.Context, session *mcp.ServerSession) stri
 	return p.name
 }
 
-// rootDir returns the directory of a root, or "" if it is none of this machine.
+// rootDir returns a root's directory, or "" if it is not on this machine.
 func rootDir(uri string) string {
 	u, err := url.Parse(uri)
 	if err != nil || len(uri) > maxRoot || u.Scheme != "file" || u.Host != "" && u.Host != "localhost" || strings.ContainsRune(u.Path, 0) {

@@ -169,8 +169,8 @@ var Remember = Add(errtable.Store, Op[Store, Note, Written]{
 	},
 })
 
-// rememberUnnamed creates a note with a name of its own. If the note with the content's
-// title has the same content, it replaces that one: a client may repeat the request.
+// rememberUnnamed creates a note with the name [NewName]. If that note has the same content,
+// it replaces it: a client may repeat the request.
 func (s Store) rememberUnnamed(ctx context.Context, o crmem.Remember) (Written, error) {
 	var before crmem.Entry
 	list, err := s.Update(ctx, func(st *crmem.Store) (_ []crmem.Op, err error) {

@@ -20,9 +20,9 @@ import (
 // unnamed is the name of an entry whose content has no title.
 const unnamed = "note"
 
-// NewName returns a name for a new entry: the title of its content without secrets,
-// followed by the day, and by a number, if the name is in use. If the note of a name has
-// the same content, it returns that name and the note.
+// NewName returns a name for a new entry: the content's title without secrets. If an entry
+// has that name, the day follows it, and then a number. If the entry with one of these names
+// is a note with the same content, NewName returns its name and the note.
 func NewName(s *crmem.Store, o crmem.Remember, now time.Time) (name string, same crmem.Entry, err error) {
 	o.Name = unnamed
 	content, err := o.ContentFor("")

@@ -65,7 +65,7 @@ var Replace = Add(errtable.Store, Op[Store, Replacement, Written]{
 	},
 })
 
-// SHA256 returns the digest of a text, in lower-case hexadecimal.
+// SHA256 returns a text's digest, in lower-case hexadecimal.
 func SHA256(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])

@@ -70,7 +70,7 @@ func (a *MetadataArgs) Edit() (*metadata.Edit, error) {
 	return e, nil
 }
 
-// ProjectField returns the metadata of a new note of a project; nil for "".
+// ProjectField returns a project's metadata for a new note; nil for "".
 func ProjectField(name string) []metadata.Field {
 	if name == "" {
 		return nil

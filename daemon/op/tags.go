@@ -20,7 +20,7 @@ type TagCount struct {
 	Entries int    `json:"entries"`
 }
 
-// TagCounts are the tags of a store.
+// TagCounts are a store's tags.
 type TagCounts struct {
 	Tags []TagCount `json:"tags" jsonschema:"the most used first"`
 }
@@ -31,7 +31,7 @@ var ListTags = Add(errtable.Store, Op[Store, None, TagCounts]{
 	NoStore: func() TagCounts { return TagCounts{[]TagCount{}} },
 })
 
-// tagCounts counts tags. Case does not count; the tag of the first entry is shown.
+// tagCounts counts tags. Case does not count; the first entry's form is shown.
 func tagCounts(s *crmem.Store) TagCounts {
 	out := TagCounts{[]TagCount{}}
 	index := make(map[string]int)
@@ -69,7 +69,7 @@ func hasTag(tags []string, tag string) bool {
 	return slices.ContainsFunc(tags, func(t string) bool { return strings.EqualFold(t, tag) })
 }
 
-// TagChange changes the tags of a note.
+// TagChange changes a note's tags.
 type TagChange struct {
 	Name   string   `json:"name" jsonschema:"name of a note, or an alias that one note has" op:"chars=2048,filled"`
 	Add    []string `json:"add,omitempty" jsonschema:"tags to add" op:"items=1000,filled"`
@@ -83,7 +83,7 @@ type Tagged struct {
 	Changed bool     `json:"changed" jsonschema:"the request changed the note"`
 }
 
-// TagNote changes the tags of a note. The other bytes of its content stay the same.
+// TagNote changes a note's tags. Its other bytes stay the same.
 var TagNote = Add(errtable.Store, Op[Store, TagChange, Tagged]{
 	Name: "entries.tag", Does: "Add tags to a note, or remove some.", Effect: Writes, Need: NeedWrite, Retry: true,
 	Path: "POST /v1/memories/tag", Fails: []int{http.StatusConflict, http.StatusInsufficientStorage},

@@ -166,8 +166,8 @@ func (r *Request) store() (*op.Space, error) {
 	return &all[i], nil
 }
 
-// inStore calls f with a client for the space of a memory store, which is store or
-// activeStore. Its memories may be empty, as Anthropic's may.
+// inStore calls f with a client for the space that store or activeStore returns. Its
+// memories may be empty, as Anthropic's may.
 func (r *Request) inStore(store func() (*op.Space, error), f func(*client.Client) error) error {
 	s, err := store()
 	if err != nil {

@@ -22,20 +22,20 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Off is the name of a file that excludes the projects in its directory.
+// Off names a file that excludes the projects in its directory.
 const Off = ".crabmem-off"
 
 const (
-	maxEvent  = 8 << 20 // bytes: an event may contain the last message of the agent
+	maxEvent  = 8 << 20 // bytes: an event may contain the agent's last message
 	maxPath   = 4096    // bytes
 	maxRecord = 16 << 10
 	maxLog    = 64 << 10
-	maxLine   = 1000 // bytes of a message in the log
+	maxLine   = 1000 // bytes of a logged message
 )
 
-// Event is the input of a hook. Its other fields are ignored.
+// Event is a hook's input. Its other fields are ignored.
 type Event struct {
-	Transcript string `json:"transcript_path"` // empty if the session has none
+	Transcript string `json:"transcript_path"` // empty: no transcript yet
 	Dir        string `json:"cwd"`
 }
 
@@ -109,13 +109,13 @@ func pathForms(fsys vfs.FS, path string) []string {
 	}
 }
 
-// Home is the part of a home that belongs to hooks.
+// Home is a home's part for hooks.
 type Home struct {
 	FS  vfs.FS
 	Dir string
 }
 
-// Record describes the last import of a transcript.
+// Record describes a transcript's last import.
 type Record struct {
 	Transcript string    `json:"transcript"`
 	Size       int64     `json:"size"`
@@ -131,8 +131,7 @@ func (h Home) recordFile(transcript string) string {
 	return filepath.Join(h.records(), hex.EncodeToString(sum[:12])+".json")
 }
 
-// record returns the record of a transcript, and an empty one if it is missing or
-// invalid.
+// record returns a transcript's record, or an empty one if it is missing or invalid.
 func (h Home) record(transcript string) Record {
 	r, err := h.read(h.recordFile(transcript))
 	if err != nil || r.Transcript != transcript {
@@ -170,9 +169,8 @@ func (h Home) changed(r *Record) (bool, error) {
 	return changed, nil
 }
 
-// Update calls change with the record of a transcript that changed, and then writes the
-// record. It waits for other hooks, and calls change only if none of them imported the
-// transcript.
+// Update waits for other hooks. If the transcript then differs from its record, Update calls
+// change with the record, and writes it.
 func (h Home) Update(transcript string, wait time.Duration, change func(*Record) error) error {
 	return vfs.WithLock(h.FS, filepath.Join(h.records(), "lock"), wait, func() error {
 		r := h.record(transcript)
@@ -204,13 +202,13 @@ func (h Home) Records() (list []Record, err error) {
 	return list, err
 }
 
-// Remove removes the record of a transcript.
+// Remove removes a transcript's record.
 func (h Home) Remove(transcript string) error { return h.FS.Remove(h.recordFile(transcript)) }
 
-// LogFile returns the path of the log.
+// LogFile returns the log's path.
 func (h Home) LogFile() string { return filepath.Join(h.Dir, "logs", "hooks.log") }
 
-// Log adds a line to the log. It removes the oldest lines of a long log. It ignores
+// Log adds a line to the log, and removes the oldest lines from a long log. It ignores
 // errors: a hook has no other place for them.
 func (h Home) Log(now time.Time, event string, err error) {
 	line := fmt.Sprintf("%s %s: %s\n", now.UTC().Format(time.RFC3339), display.Short(display.OneLine(event), 40), display.Short(display.OneLine(err.Error()), maxLine))
@@ -224,8 +222,8 @@ func (h Home) Log(now time.Time, event string, err error) {
 	}
 }
 
-// LastError returns the last line of the log and its time. The line is empty if the log
-// is missing or empty.
+// LastError returns the log's last line and its time. The line is empty if the log is
+// missing or empty.
 func (h Home) LastError() (line string, at time.Time, err error) {
 	b, err := vfs.ReadFile(h.FS, h.LogFile(), 2*maxLog)
 	if err != nil {

@@ -4,17 +4,17 @@ package catalog
 
 import "slices"
 
-// A Model is a static embedding model of model2vec at one revision of its repository.
+// A Model is a static embedding model of model2vec at one revision.
 type Model struct {
 	Name     string
 	License  string // identifier of SPDX
 	About    string
-	Owner    string // of the repository Name
-	Revision string // commit of the repository
+	Owner    string // who publishes the repository Name
+	Revision string // a commit
 	Files    []File
 }
 
-// A File is a file of a model. Size and SHA256 are those of Revision.
+// A File is a model's file at its Revision.
 type File struct {
 	Name   string
 	Size   int64
@@ -67,10 +67,10 @@ func (m *Model) Bytes() (n int64) {
 	return n
 }
 
-// Page returns the address of the repository at the revision, for people.
+// Page returns the address of the revision for people.
 func (m *Model) Page() string { return Host + "/" + m.Owner + "/" + m.Name + "/tree/" + m.Revision }
 
-// url returns the address of a file on a host.
+// url returns a file's address on a host.
 func (m *Model) url(host, file string) string {
 	return host + "/" + m.Owner + "/" + m.Name + "/resolve/" + m.Revision + "/" + file
 }

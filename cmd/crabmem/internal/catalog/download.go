@@ -98,7 +98,7 @@ func (d *download) complete(ctx context.Context) (err error) {
 	return err
 }
 
-// restart removes the bytes of the file.
+// restart empties the file.
 func (d *download) restart() error {
 	d.have = 0
 	d.sum.Reset()
@@ -110,8 +110,8 @@ func (d *download) open(flag int) (err error) {
 	return err
 }
 
-// request requests the bytes after those of the file, and appends them. A server that does
-// not know ranges sends all bytes.
+// request requests the missing bytes, and appends them. A server that does not know ranges
+// sends all bytes.
 func (d *download) request(ctx context.Context, idle *time.Timer) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url, nil)
 	if err != nil {

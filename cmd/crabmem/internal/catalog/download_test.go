@@ -32,7 +32,7 @@ func testModel(texts ...[]byte) *Model {
 	return m
 }
 
-// serve serves texts as the files of a testModel, and returns the headers Range of the requests.
+// serve serves texts as a testModel's files, and returns the Range headers that it received.
 func serve(t *testing.T, change func(w http.ResponseWriter, r *http.Request) bool, texts ...[]byte) (host string, ranges *[]string) {
 	ranges = new([]string)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -128,7 +128,7 @@ func TestDownloadRefuses(t *testing.T) {
 		kept              bool
 	}{
 		{name: "digest", want: "the SHA-256 digest is ", change: func(w http.ResponseWriter, r *http.Request) { w.Write([]byte("TWELVE BYTES")) }},
-		{name: "digest of a continued file", begun: "nobody", want: "the SHA-256 digest is ", change: func(w http.ResponseWriter, r *http.Request) {
+		{name: "digest of a continued file", begun: "wrong", want: "the SHA-256 digest is ", change: func(w http.ResponseWriter, r *http.Request) {
 			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a))
 		}},
 		{name: "long", want: "the response has 13 bytes, want 12", change: func(w http.ResponseWriter, r *http.Request) { w.Write([]byte("thirteen byte")) }},
@@ -237,7 +237,7 @@ func TestDownloadIdle(t *testing.T) {
 	})
 }
 
-// TestModels checks the table: sizes that package static reads, and digests of the right form.
+// TestModels checks the table: sizes that package static reads, and well-formed digests.
 func TestModels(t *testing.T) {
 	for i, m := range Models {
 		if static.CheckName(m.Name) != nil || len(m.Revision) != 40 || m.License == "" || m.About == "" || Find(m.Name) != &Models[i] {

@@ -163,7 +163,7 @@ func (d *doctor) checkLogs(context.Context) {
 	}
 }
 
-// hookAge is how long doctor warns of an error of a hook.
+// hookAge is how long doctor warns of a hook's error.
 const hookAge = 7 * 24 * time.Hour
 
 // checkHooks shows the last error of crabmem hook.

@@ -58,7 +58,7 @@ const (
 // Note is a note of a source.
 type Note struct {
 	ID      string // identifier of the source: a path, a UUID
-	Name    string // "" if the source has no names: the title of the text replaces it
+	Name    string // "" if the source has no names: the text's title replaces it
 	Text    string
 	Aliases []string
 	Created time.Time // zero if unknown

@@ -22,7 +22,7 @@ type hooks struct {
 	after       string                 // what makes the client run them
 }
 
-// hooksOf returns the hooks of a client, or nil. testdata/hooks.md lists the pages that
+// hooksOf returns a client's hooks, or nil. testdata/hooks.md lists the pages that
 // define them. The files of all clients have one form.
 func hooksOf(id string) *hooks {
 	in := func(variable, dir string, path ...string) func(Machine) string {
@@ -125,7 +125,7 @@ func (f *jsonFile) setHook(events *hujson.Value, event field, command string) er
 	return nil
 }
 
-// RemoveHooks returns the file without the hooks that run crabmem. If there are none, it
+// RemoveHooks returns the file without the hooks that run crabmem. If no hook does, it
 // returns text.
 func (c Client) RemoveHooks(text []byte) ([]byte, error) {
 	mark, text := cutMark(text)
@@ -158,7 +158,7 @@ func (c Client) RemoveHooks(text []byte) ([]byte, error) {
 	return c.edited(mark, text, f, nil)
 }
 
-// prune removes elements of a list, and reports whether the list is then empty.
+// prune removes some elements, and reports whether the list is then empty.
 func (f *jsonFile) prune(list *hujson.Array, remove func(*hujson.Value) bool) bool {
 	o := members(list)
 	for i := len(o.Members) - 1; i >= 0; i-- {
@@ -170,8 +170,7 @@ func (f *jsonFile) prune(list *hujson.Array, remove func(*hujson.Value) bool) bo
 	return len(o.Members) == 0
 }
 
-// members returns the elements of a list as members without names, which drop and add
-// edit.
+// members returns a list's elements as members without names, which drop and add edit.
 func members(list *hujson.Array) *hujson.Object {
 	o := &hujson.Object{AfterExtra: list.AfterExtra}
 	for _, e := range list.Elements {
@@ -200,7 +199,7 @@ func member(v *hujson.Value, name string) (found *hujson.Value) {
 	return found
 }
 
-// hooksIn returns the hooks of a group of an event, or nil.
+// hooksIn returns a group's hooks, or nil.
 func hooksIn(group *hujson.Value) *hujson.Array {
 	if v := member(group, "hooks"); v != nil {
 		list, _ := v.Value.(*hujson.Array)
@@ -209,7 +208,7 @@ func hooksIn(group *hujson.Value) *hujson.Array {
 	return nil
 }
 
-// commandIn returns the command of a hook that runs crabmem, or nil.
+// commandIn returns a hook's command if it runs crabmem, or nil.
 func commandIn(hook *hujson.Value) *hujson.Value {
 	v := member(hook, "command")
 	if v == nil || v.Value.Kind() != '"' {
@@ -254,15 +253,15 @@ func (c Client) edited(mark, before []byte, f *jsonFile, err error) ([]byte, err
 	return slices.Concat(mark, after), nil
 }
 
-// HookPrograms returns the programs of the hooks in a file that run crabmem.
+// HookPrograms returns the programs in a file's hooks that run crabmem.
 func HookPrograms(text []byte) ([]string, error) {
 	_, text = cutMark(text)
 	file, err := jsonc{}.decode(text)
 	return stripHooks(file), err
 }
 
-// stripHooks removes the hooks that run crabmem from the contents of a file, and the
-// lists and objects around them that are then empty. It returns their programs.
+// stripHooks removes the hooks that run crabmem from a decoded file, and the lists and
+// objects around them that are then empty. It returns their programs.
 func stripHooks(file map[string]any) (programs []string) {
 	events, _ := file["hooks"].(map[string]any)
 	for name, v := range events {
@@ -296,7 +295,7 @@ func stripHooks(file map[string]any) (programs []string) {
 	return programs
 }
 
-// hookProgram returns the program of a command that runs crabmem hook.
+// hookProgram returns the program in a command that runs crabmem hook.
 func hookProgram(command string) (program string, ok bool) {
 	program, rest, ok := strings.Cut(command, " hook ")
 	event, _, _ := strings.Cut(rest, " ")

@@ -243,7 +243,7 @@ func (c Client) Servers(text []byte) (map[string]Entry, error) {
 	return servers, err
 }
 
-// Own returns the names of the servers that start crabmem.
+// Own names the servers that start crabmem.
 func Own(servers map[string]Entry) (names []string) {
 	for name, e := range servers {
 		base := e.Command[strings.LastIndexAny(e.Command, `/\`)+1:]

@@ -163,24 +163,31 @@ func (r *ranker) expired(id uint64) bool {
 	return ok && x.expires != "" && x.meta.Expired(r.now)
 }
 
-// favorProject moves hits of a project before others of the same score. The hits are in the
-// order of their scores.
+// favorProject moves a project's hits before others whose scores are equal to three decimals.
+// hits are in the order of their scores.
 func favorProject(hits []Hit, project string) {
-	place := func(h *Hit) (float64, bool) {
-		m, _, _ := metadata.Parse(h.Content)
-		return math.Round(1000 * h.Score), containsAll(m.Values(metadata.Project), []string{project})
-	}
-	slices.SortStableFunc(hits, func(a, b Hit) int {
-		x, favorX := place(&a)
-		y, favorY := place(&b)
-		switch {
-		case favorX == favorY || x != y:
-			return cmp.Compare(y, x)
-		case favorX:
-			return -1
+	place := func(h Hit) float64 { return math.Round(1000 * h.Score) }
+	for len(hits) > 0 {
+		n := 1
+		for n < len(hits) && place(hits[n]) == place(hits[0]) {
+			n++
 		}
-		return 1
-	})
+		equal := hits[:n]
+		hits = hits[n:]
+		if n == 1 {
+			continue
+		}
+		var first, others []Hit
+		for _, h := range equal {
+			m, _, _ := metadata.Parse(h.Content)
+			if containsAll(m.Values(metadata.Project), []string{project}) {
+				first = append(first, h)
+			} else {
+				others = append(others, h)
+			}
+		}
+		copy(equal, append(first, others...))
+	}
 }
 
 // order returns the hits, sorted, with superseded entries directly after their best

@@ -38,7 +38,7 @@ type clientEdits struct {
 // editClients changes files of some of the clients in all. It reads and checks all files before
 // it writes the first one. With --print it prints the configuration for new files, and
 // returns nil.
-func (c *app) editClients(all []mcpclient.Client, ids []string, f *mcpInstallFlags, edit func(*mcpclient.Client, string, []byte) ([]byte, error)) (*clientEdits, error) {
+func (c *app) editClients(all []mcpclient.Client, ids []string, f *clientFlags, edit func(*mcpclient.Client, string, []byte) ([]byte, error)) (*clientEdits, error) {
 	if f.family == "mcp" && (f.name == "" || len(f.name) > 64 || strings.ContainsFunc(f.name, func(r rune) bool { return !display.Showable(r) })) {
 		return nil, cli.Usagef("--name %s: want 1 to 64 visible characters", display.Quoted(f.name))
 	}
@@ -108,7 +108,7 @@ func (c *app) selectClients(all []mcpclient.Client, ids []string) (list []mcpcli
 }
 
 // planEdit reads a client's file and computes its new contents.
-func (c *app) planEdit(cl mcpclient.Client, m mcpclient.Machine, f *mcpInstallFlags, edit func(*mcpclient.Client, string, []byte) ([]byte, error)) (*clientEdit, error) {
+func (c *app) planEdit(cl mcpclient.Client, m mcpclient.Machine, f *clientFlags, edit func(*mcpclient.Client, string, []byte) ([]byte, error)) (*clientEdit, error) {
 	e := &clientEdit{Client: cl.ID, Path: cl.File(m), client: cl, perm: 0o600}
 	if real, err := c.fs.Resolve(e.Path); err == nil {
 		e.Path = real // a link to the file stays

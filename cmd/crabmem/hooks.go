@@ -29,7 +29,7 @@ of a session. crabmem hook --help states what a hook does, and what it excludes.
 }
 
 func hooksInstallCommand(c *app) *cobra.Command {
-	f := mcpInstallFlags{family: "hooks"}
+	f := clientFlags{family: "hooks"}
 	cmd := &cobra.Command{
 		Use:   "install [CLIENT...]",
 		Short: "add the hooks to the configuration of agents",
@@ -92,7 +92,7 @@ type hooksRemoved struct {
 }
 
 func hooksUninstallCommand(c *app) *cobra.Command {
-	f := mcpInstallFlags{family: "hooks"}
+	f := clientFlags{family: "hooks"}
 	var forget bool
 	cmd := &cobra.Command{
 		Use:   "uninstall [CLIENT...]",

@@ -13,14 +13,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-type mcpInstallFlags struct {
+type clientFlags struct {
 	yes, print, readOnly bool
 	name                 string
 	family               string // of the commands: mcp or hooks
 }
 
 func mcpInstallCommand(c *app) *cobra.Command {
-	f := mcpInstallFlags{family: "mcp"}
+	f := clientFlags{family: "mcp"}
 	cmd := &cobra.Command{
 		Use:   "install [CLIENT...]",
 		Short: "add the MCP server to the configuration of clients",
@@ -59,7 +59,7 @@ defaults.`,
 }
 
 func mcpUninstallCommand(c *app) *cobra.Command {
-	f := mcpInstallFlags{family: "mcp"}
+	f := clientFlags{family: "mcp"}
 	cmd := &cobra.Command{
 		Use:   "uninstall [CLIENT...]",
 		Short: "remove the MCP server from clients",
@@ -88,11 +88,11 @@ does not contain the server, uninstall changes nothing.`,
 	return c.outputs(cmd, of[clientEdits]())
 }
 
-func (f *mcpInstallFlags) register(cmd *cobra.Command) {
+func (f *clientFlags) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "write without asking")
 }
 
-func (f *mcpInstallFlags) registerName(cmd *cobra.Command) {
+func (f *clientFlags) registerName(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.name, "name", serviceName, "use this `name` for the server in the client")
 }
 

@@ -78,7 +78,7 @@ func (c *app) uninstall(ctx context.Context, yes bool) error {
 	if err != nil {
 		return err
 	}
-	find := func(cl mcpclient.Client, f mcpInstallFlags, edit func(*mcpclient.Client, string, []byte) ([]byte, error)) {
+	find := func(cl mcpclient.Client, f clientFlags, edit func(*mcpclient.Client, string, []byte) ([]byte, error)) {
 		e, err := c.planEdit(cl, m, &f, edit)
 		if check(err) && string(e.before) != string(e.after) {
 			u.Found = append(u.Found, &integration{Kind: f.family, Name: cl.ID, Path: e.Path, remove: func(context.Context) error {
@@ -91,10 +91,10 @@ func (c *app) uninstall(ctx context.Context, yes bool) error {
 		}
 	}
 	for _, cl := range mcpclient.Clients() {
-		find(cl, mcpInstallFlags{family: "mcp"}, c.withoutServers)
+		find(cl, clientFlags{family: "mcp"}, c.withoutServers)
 	}
 	for _, cl := range mcpclient.HookClients() {
-		find(cl, mcpInstallFlags{family: "hooks"}, c.withoutHooks)
+		find(cl, clientFlags{family: "hooks"}, c.withoutHooks)
 	}
 	if u.Program, err = os.Executable(); err != nil {
 		return err

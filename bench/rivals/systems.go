@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -144,6 +145,29 @@ func claudeFile() system {
 	}
 }
 
+// overMCP starts an MCP server whose tools take a note as title and content, and a search as
+// query, next to the other arguments.
+func overMCP(home string, env, argv []string, add string, addArgs map[string]any, search string, searchArgs map[string]any) (*session, error) {
+	p, err := mcp(home, env, argv)
+	if err != nil {
+		return nil, err
+	}
+	return &session{
+		add: func(n note) error {
+			args := maps.Clone(addArgs)
+			args["title"], args["content"] = n.name, n.text
+			_, err := p.tool(add, args)
+			return err
+		},
+		search: func(words string) (string, error) {
+			args := maps.Clone(searchArgs)
+			args["query"] = words
+			return p.tool(search, args)
+		},
+		stop: p.stop,
+	}, nil
+}
+
 func basicMemory(tools string) system {
 	venv := filepath.Join(tools, "basic-memory")
 	program := filepath.Join(venv, "bin", "basic-memory")
@@ -153,20 +177,8 @@ func basicMemory(tools string) system {
 	return system{
 		name: "basic-memory", version: first(program, "--version"), size: []string{venv}, needs: "Python 3.12",
 		open: func(home string, wrap ...string) (*session, error) {
-			p, err := mcp(home, env(home), append(wrap, program, "mcp"))
-			if err != nil {
-				return nil, err
-			}
-			return &session{
-				add: func(n note) error {
-					_, err := p.tool("write_note", map[string]any{"title": n.name, "content": n.text, "directory": "notes"})
-					return err
-				},
-				search: func(words string) (string, error) {
-					return p.tool("search_notes", map[string]any{"query": words, "page_size": 5})
-				},
-				stop: p.stop,
-			}, nil
+			return overMCP(home, env(home), append(wrap, program, "mcp"),
+				"write_note", map[string]any{"directory": "notes"}, "search_notes", map[string]any{"page_size": 5})
 		},
 		read:   func(home string) (string, error) { return catTree(filepath.Join(home, "basic-memory"), ".md") },
 		check:  func(home string) error { _, err := run(home, env(home), program, "status"); return err },
@@ -200,20 +212,8 @@ func engram(program string) system {
 	return system{
 		name: "Engram", version: first(program, "version"), size: []string{program}, needs: "one binary",
 		open: func(home string, wrap ...string) (*session, error) {
-			p, err := mcp(home, environment(home), append(wrap, program, "mcp"))
-			if err != nil {
-				return nil, err
-			}
-			return &session{
-				add: func(n note) error {
-					_, err := p.tool("mem_save", map[string]any{"title": n.name, "content": n.text, "type": "decision", "project": "p"})
-					return err
-				},
-				search: func(words string) (string, error) {
-					return p.tool("mem_search", map[string]any{"query": words, "limit": 5})
-				},
-				stop: p.stop,
-			}, nil
+			return overMCP(home, environment(home), append(wrap, program, "mcp"),
+				"mem_save", map[string]any{"type": "decision", "project": "p"}, "mem_search", map[string]any{"limit": 5})
 		},
 		read: func(home string) (string, error) {
 			if out, err := run(home, environment(home), program, "export", "out.json"); err != nil {

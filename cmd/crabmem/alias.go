@@ -62,7 +62,7 @@ Several entries may share an alias. No command finds an entry by a shared alias.
 			}
 			return op.WithAliases(e.Aliases, given), nil
 		})
-	}, func(e crmem.Entry) { c.aliasesText(e, show) })
+	}, func(e crmem.Entry) { c.wordsText(e.Name, "aliases", e.Aliases, show) })
 }
 
 // aliases returns the entry of a name. Unless show is set, it sets the entry's
@@ -85,17 +85,18 @@ func (c *app) aliases(ctx context.Context, name string, show bool, change func(*
 	return e, err
 }
 
-// aliasesText prints the aliases of an entry, one per line if show is set.
-func (c *app) aliasesText(e crmem.Entry, show bool) {
+// wordsText prints an entry's aliases or tags: one per line if show is set, or else in one
+// confirmation.
+func (c *app) wordsText(name, what string, list []string, show bool) {
 	switch {
 	case show:
-		for _, a := range e.Aliases {
-			c.Out.WriteString(display.Printable(a) + "\n")
+		for _, one := range list {
+			c.Out.WriteString(display.Printable(one) + "\n")
 		}
-	case len(e.Aliases) == 0:
-		c.Say("%s has no aliases", display.Label(e.Name))
+	case len(list) == 0:
+		c.Say("%s has no %s", display.Label(name), what)
 	default:
-		c.Say("%s: %s", display.Label(e.Name), display.Printable(strings.Join(e.Aliases, ", ")))
+		c.Say("%s: %s", display.Label(name), display.Printable(strings.Join(list, ", ")))
 	}
 }
 

@@ -71,18 +71,7 @@ archive it exits with 4.`,
 			return resultOf(c.read, func(s *crmem.Store) (op.Tagged, error) { return op.TagNote.Do(ctx, op.Store{Store: s}, in) })
 		}
 		return writeStore(ctx, c, "tag", op.TagNote, in)
-	}, func(t op.Tagged) {
-		switch {
-		case show:
-			for _, tag := range t.Tags {
-				c.Out.WriteString(display.Printable(tag) + "\n")
-			}
-		case len(t.Tags) == 0:
-			c.Say("%s has no tags", display.Label(t.Name))
-		default:
-			c.Say("%s: %s", display.Label(t.Name), display.Printable(strings.Join(t.Tags, ", ")))
-		}
-	})
+	}, func(t op.Tagged) { c.wordsText(t.Name, "tags", t.Tags, show) })
 }
 
 // tagFlags returns the arguments of crabmem tag, with --remove=TAG in place of -TAG.

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
@@ -45,7 +46,10 @@ func listSegments(fsys vfs.FS, dir string) ([]segment, error) {
 			segments = append(segments, segment{path: filepath.Join(dir, e.Name()), n: n})
 		}
 	}
-	slices.SortFunc(segments, func(a, b segment) int { return cmp.Or(cmp.Compare(a.n, b.n), cmp.Compare(a.path, b.path)) })
+	sort.Slice(segments, func(i, j int) bool {
+		a, b := &segments[i], &segments[j]
+		return cmp.Or(cmp.Compare(a.n, b.n), cmp.Compare(a.path, b.path)) < 0
+	})
 	counting := segments[:0]
 	for _, g := range segments {
 		if k := len(counting); k > 0 && counting[k-1].n == g.n {

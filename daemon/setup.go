@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 
 	"crabmem/crmem/tree"
@@ -240,7 +241,7 @@ func (d *Daemon) noticeAgents() {
 	for _, a := range c.Agents {
 		if _, ok := next.Agent(a.Name); !ok {
 			next.Agents = append(next.Agents, a)
-			slices.SortFunc(next.Agents, func(a, b config.Agent) int { return strings.Compare(a.Name, b.Name) })
+			sort.Slice(next.Agents, func(i, j int) bool { return next.Agents[i].Name < next.Agents[j].Name })
 		}
 	}
 	s.config = &next

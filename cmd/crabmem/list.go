@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -142,7 +143,7 @@ func (f *listFlags) choose(now time.Time) (func(iter.Seq[crmem.Entry]) []crmem.E
 func (c *app) listRemoved(s *crmem.Store, choose func(iter.Seq[crmem.Entry]) []crmem.Entry, content bool) error {
 	t := c.timeline(s, "", 0)
 	removed := t.removed()
-	slices.SortFunc(removed, func(a, b crmem.Change) int { return cmp.Compare(a.Before.ID, b.Before.ID) })
+	sort.Slice(removed, func(i, j int) bool { return removed[i].Before.ID < removed[j].Before.ID })
 	entries := choose(func(yield func(crmem.Entry) bool) {
 		for _, ch := range removed {
 			if !yield(ch.Before) {

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 	"syscall"
 
@@ -160,7 +160,7 @@ the skill does not set it.`,
 			return nil, err
 		}
 		found := set.Find(tool.Unbounded(), strings.Join(args, ""))
-		slices.SortFunc(found, func(a, b skill.Skill) int { return cmp.Compare(a.Name, b.Name) })
+		sort.Slice(found, func(i, j int) bool { return found[i].Name < found[j].Name })
 		list := make([]listedSkill, len(found))
 		for i := range found {
 			list[i] = asListed(&found[i])

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strconv"
 
 	"crabmem/cmd/crabmem/internal/cli"
@@ -221,7 +222,7 @@ func (t *timeline) removed() []crmem.Change {
 			list = append(list, ch)
 		}
 	}
-	slices.SortFunc(list, func(a, b crmem.Change) int { return t.order[b.Before.ID] - t.order[a.Before.ID] })
+	sort.Slice(list, func(i, j int) bool { return t.order[list[j].Before.ID] < t.order[list[i].Before.ID] })
 	return list
 }
 

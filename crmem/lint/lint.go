@@ -5,7 +5,7 @@ package lint
 import (
 	"cmp"
 	"fmt"
-	"slices"
+	"sort"
 	"strings"
 	"time"
 	"unicode"
@@ -73,7 +73,10 @@ func Check(s *crmem.Store, now time.Time) []Finding {
 	}
 	c.cycles()
 	c.duplicates(settled)
-	slices.SortStableFunc(c.list, func(a, b Finding) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Line, b.Line)) })
+	sort.SliceStable(c.list, func(i, j int) bool {
+		a, b := &c.list[i], &c.list[j]
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Line, b.Line)) < 0
+	})
 	return c.list
 }
 
@@ -210,7 +213,7 @@ func Unread(s *crmem.Store, now time.Time) (list []Finding, counted bool) {
 				fmt.Sprintf("no search found it in its %d days", age/(24*time.Hour)))
 		}
 	}
-	slices.SortFunc(c.list, func(a, b Finding) int { return cmp.Compare(a.ID, b.ID) })
+	sort.Slice(c.list, func(i, j int) bool { return c.list[i].ID < c.list[j].ID })
 	if !counted {
 		return nil, false
 	}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
+	"sort"
 
 	"golang.org/x/text/unicode/norm"
 
@@ -148,7 +148,7 @@ func (s *bases) save(b, old *base) error {
 		return nil
 	}
 	b.Store = s.store
-	slices.SortFunc(b.Pages, func(p, q basePage) int { return strings.Compare(p.Path, q.Path) })
+	sort.Slice(b.Pages, func(i, j int) bool { return b.Pages[i].Path < b.Pages[j].Path })
 	text, err := b.encode()
 	if err != nil || bytes.Equal(text, old.text) {
 		return err

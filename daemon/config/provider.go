@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -247,7 +247,7 @@ func mcps(c *Config, top *section) {
 			c.MCPs = append(c.MCPs, m)
 		}
 	}
-	slices.SortFunc(c.MCPs, func(a, b MCP) int { return strings.Compare(a.Name, b.Name) })
+	sort.Slice(c.MCPs, func(i, j int) bool { return c.MCPs[i].Name < c.MCPs[j].Name })
 }
 
 // firstByte returns the configured timeout, or 0 for the default of the kind.

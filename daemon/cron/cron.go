@@ -8,12 +8,12 @@
 package cron
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
 	"slices"
+	"sort"
 	"sync"
 
 	"crabmem/crmem/vfs"
@@ -223,7 +223,7 @@ func (t *Table) List() []Cron {
 			list = append(list, e.cron)
 		}
 	}
-	slices.SortFunc(list, func(a, b Cron) int { return cmp.Compare(a.ID, b.ID) })
+	sort.Slice(list, func(i, j int) bool { return list[i].ID < list[j].ID })
 	return list
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -127,7 +128,7 @@ func changeKeys(fsys vfs.FS, home string, change func([]Key) ([]Key, error), aft
 		}
 		file.Removed = slices.DeleteFunc(file.Removed, remains)
 		file.Removed = file.Removed[max(0, len(file.Removed)-maxKeys):]
-		slices.SortFunc(file.Keys, func(a, b Key) int { return strings.Compare(a.Name, b.Name) })
+		sort.Slice(file.Keys, func(i, j int) bool { return file.Keys[i].Name < file.Keys[j].Name })
 		b, err := json.MarshalIndent(file, "", "  ")
 		if err != nil {
 			return err

@@ -4,8 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
+	"sort"
 
 	"crabmem/daemon/tool"
 )
@@ -35,7 +34,7 @@ func (m *Manager) Listed(scope tool.Scope) []tool.Tool {
 		}
 		list = append(list, own)
 	}
-	slices.SortFunc(list, func(a, b tool.Tool) int { return strings.Compare(a.Name, b.Name) })
+	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
 	size := 0
 	for i, t := range list {
 		if size += len(t.Description) + len(t.Parameters); i == maxAgentTools || size > maxAgentSchemas {

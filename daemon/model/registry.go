@@ -9,7 +9,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strings"
+	"sort"
 	"sync"
 	"time"
 
@@ -223,7 +223,7 @@ func (r *Registry) Models() []Info {
 	for name, e := range r.models {
 		list = append(list, Info{name, e.provider, e.kind, e.window(), name == r.active})
 	}
-	slices.SortFunc(list, func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
+	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
 	return list
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -154,8 +155,9 @@ func superseded(s *crmem.Store) map[uint64]bool {
 
 // best returns the first entries: the most important, the newest.
 func best(list []digested) []digested {
-	slices.SortFunc(list, func(a, b digested) int {
-		return cmp.Or(cmp.Compare(b.value, a.value), cmp.Compare(b.entry.CreatedAt, a.entry.CreatedAt), strings.Compare(a.space, b.space), cmp.Compare(b.entry.ID, a.entry.ID))
+	sort.Slice(list, func(i, j int) bool {
+		a, b := &list[i], &list[j]
+		return cmp.Or(cmp.Compare(b.value, a.value), cmp.Compare(b.entry.CreatedAt, a.entry.CreatedAt), strings.Compare(a.space, b.space), cmp.Compare(b.entry.ID, a.entry.ID)) < 0
 	})
 	return list[:min(contextNotes, len(list))]
 }

@@ -12,7 +12,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"unicode"
@@ -249,7 +249,8 @@ func command(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' 
 // byRank orders skills that one message brings in: by tier, then priority.
 // Equals stay as they are.
 func byRank(list []Skill) {
-	slices.SortStableFunc(list, func(a, b Skill) int {
-		return cmp.Or(cmp.Compare(b.Tier, a.Tier), cmp.Compare(b.priority(), a.priority()))
+	sort.SliceStable(list, func(i, j int) bool {
+		a, b := &list[i], &list[j]
+		return cmp.Or(cmp.Compare(b.Tier, a.Tier), cmp.Compare(b.priority(), a.priority())) < 0
 	})
 }

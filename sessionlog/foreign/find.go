@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 
 	"crabmem/crmem/vfs"
@@ -77,7 +78,7 @@ func Find(ctx context.Context, fsys vfs.FS, name string) (List, error) {
 	}
 	w := walker{ctx: ctx, root: root, dir: name, limit: maxNames}
 	err = errors.Join(w.walk(".", 0), root.Close())
-	slices.SortFunc(w.list.Found, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	sort.Slice(w.list.Found, func(i, j int) bool { return w.list.Found[i].Path < w.list.Found[j].Path })
 	return w.list, err
 }
 

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -239,7 +240,7 @@ func (r *Request) listStores() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(all, func(a, b op.Space) int { return strings.Compare(a.Name, b.Name) })
+	sort.Slice(all, func(i, j int) bool { return all[i].Name < all[j].Name })
 	list := storeList{Data: []memoryStore{}}
 	for i := range all {
 		s := &all[i]

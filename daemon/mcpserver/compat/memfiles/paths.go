@@ -1,9 +1,8 @@
 package memfiles
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
+	"sort"
 	"strings"
 	"unicode"
 
@@ -122,7 +121,7 @@ func filesBelow(st *crmem.Store, path string) (list []file, hidden int) {
 			hidden++
 		}
 	}
-	slices.SortFunc(list, func(a, b file) int { return cmp.Compare(a.path, b.path) })
+	sort.Slice(list, func(i, j int) bool { return list[i].path < list[j].path })
 	return list, hidden
 }
 

@@ -52,9 +52,9 @@ func (d *Dir) Create(m Meta) (*Log, error) {
 }
 
 func checkMeta(m *Meta) error {
-	for _, s := range []string{m.Agent, m.CreatedBy, m.CreatedAt, m.Source, m.Project} {
+	for _, s := range []string{m.Agent, m.CreatedBy, m.CreatedAt, m.Source, m.Project, m.Parent} {
 		if !utf8.ValidString(s) || len(s) > maxTitle {
-			return fmt.Errorf("%w: agent, sender, time, source, and project must be UTF-8 of at most %d bytes", ErrInvalid, maxTitle)
+			return fmt.Errorf("%w: agent, sender, time, source, project, and parent must be UTF-8 of at most %d bytes", ErrInvalid, maxTitle)
 		}
 	}
 	if !utf8.ValidString(m.Request) || len(m.Request) > MaxRequest {
@@ -161,7 +161,7 @@ func (l *Log) create(lock *sessionLock) error {
 	}
 	l.open = &openFiles{file: f, info: info, lock: lock, dirty: true}
 	l.open.wrote.add(0, text)
-	l.size, l.synced = int64(len(text)), true
+	l.size, l.synced, l.workKnown = int64(len(text)), true, true
 	return nil
 }
 

@@ -83,17 +83,18 @@ type Dir struct {
 
 	watcher atomic.Pointer[feed.Watcher] // nil if no index is attached
 
-	mu     sync.Mutex      // guards the fields below; acquired after a Log's mu
-	logs   map[string]*Log // open sessions by id
-	recent list.List       // of *Log: those with open files, latest first
-	made   map[string]bool // folders that durably exist
-	closed bool
+	mu      sync.Mutex      // guards the fields below; acquired after a Log's mu
+	logs    map[string]*Log // open sessions by id
+	recent  list.List       // of *Log: those with open files, latest first
+	made    map[string]bool // folders that durably exist
+	workers map[string]bool // whether a file is a session that does work
+	closed  bool
 }
 
 // OpenDir returns the folder path. It does not create the folder: the first
 // session does.
 func OpenDir(path string, o *Options) (*Dir, error) {
-	d := &Dir{logs: make(map[string]*Log), made: make(map[string]bool)}
+	d := &Dir{logs: make(map[string]*Log), made: make(map[string]bool), workers: make(map[string]bool)}
 	if o != nil {
 		d.opts = *o
 	}
@@ -123,7 +124,11 @@ func init() {
 // attach implements [feed.Attach].
 func (d *Dir) attach(w feed.Watcher) (folder feed.Folder, detach func(), ok bool) {
 	folder = feed.Folder{FS: d.fs, Path: d.path, MaxLine: d.opts.MaxLine, Now: d.opts.Now,
-		Names: func() ([]string, error) { return d.names(d.path) }, ID: idOf}
+		Names: func() ([]string, error) {
+			names, err := d.names(d.path)
+			return d.withoutWork(d.path, names), err
+		}, ID: idOf}
+	w = workFilter{d, w}
 	detach = func() { d.watcher.CompareAndSwap(&w, nil) }
 	return folder, detach, d.watcher.CompareAndSwap(nil, &w)
 }
@@ -375,7 +380,7 @@ func (d *Dir) latestOnce(agent, createdBy string) (id string, moved bool, err er
 			}
 			m, err := d.readMetaLine(d.file(name))
 			moved = moved || errors.Is(err, fs.ErrNotExist)
-			if err != nil || m.Agent != agent || m.CreatedBy != createdBy || m.Source != "" {
+			if err != nil || m.Agent != agent || m.CreatedBy != createdBy || m.Source != "" || m.IsWork() {
 				continue
 			}
 			best, _ = idOf(name, &m)

@@ -40,14 +40,22 @@ type Info struct {
 }
 
 // List describes every session of the folder, in order of the file names. A
-// file that cannot be read is in the list, with its error.
-func (d *Dir) List() ([]Info, error) { return d.list(d.path) }
+// file that cannot be read is in the list, with its error. Sessions that do work of
+// another session are not in the list.
+func (d *Dir) List() ([]Info, error) { return d.list(d.path, d.withoutWork) }
 
-// Trashed describes the sessions that can be restored.
-func (d *Dir) Trashed() ([]Info, error) { return d.list(d.folder(trashFolder)) }
+// ListAll is like List, with the sessions that do work.
+func (d *Dir) ListAll() ([]Info, error) {
+	return d.list(d.path, func(_ string, names []string) []string { return names })
+}
 
-func (d *Dir) list(folder string) ([]Info, error) {
+// Trashed describes the sessions that can be restored, without those that do work.
+func (d *Dir) Trashed() ([]Info, error) { return d.list(d.folder(trashFolder), d.withoutWork) }
+
+// list describes the sessions of a folder whose names the filter returns.
+func (d *Dir) list(folder string, filter func(folder string, names []string) []string) ([]Info, error) {
 	names, err := d.names(folder)
+	names = filter(folder, names)
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +66,7 @@ func (d *Dir) list(folder string) ([]Info, error) {
 		if names, err = d.names(folder); err != nil {
 			return nil, err
 		}
+		names = filter(folder, names)
 		fresh := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return contains(known, name) })
 		n := len(infos)
 		infos = slices.DeleteFunc(infos, func(i Info) bool { return missing(i) && !contains(names, i.File) })

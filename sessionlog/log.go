@@ -21,15 +21,17 @@ type Log struct {
 	refs int           // Opens less Closes; under Dir.mu
 	used *list.Element // in Dir.recent while the files are open; under Dir.mu
 
-	mu         sync.Mutex // over everything below
-	name       string     // of the file in the folder
-	shaped     bool       // the name consists of id and title
-	meta       Meta       // with the newest title and run time
-	open       *openFiles // nil while they are closed
-	size       int64      // of the file: complete lines
-	synced     bool       // all of them are on the disk
-	stopped    error      // why no more is written
-	unreported bool       // the stop is not yet reported
+	mu         sync.Mutex       // over everything below
+	name       string           // of the file in the folder
+	shaped     bool             // the name consists of id and title
+	meta       Meta             // with the newest title and run time
+	work       *record.OpenWork // nil: no line since the last marker is of work
+	workKnown  bool             // no earlier line is of work that is not in work
+	open       *openFiles       // nil while they are closed
+	size       int64            // of the file: complete lines
+	synced     bool             // all of them are on the disk
+	stopped    error            // why no more is written
+	unreported bool             // the stop is not yet reported
 	closed     bool
 	buf        []byte
 }
@@ -80,9 +82,9 @@ func (l *Log) Compact(summary string) error {
 	if err := l.use(); err != nil { // another process may have set a title
 		return err
 	}
-	// Title and run time follow the marker, so that the tail contains them
+	// Title, run time, and open work follow the marker, so that the tail contains them
 	// (S17).
-	l.buf = line.AppendMetaRecord(b, l.meta.Title, l.meta.UptimeSecs)
+	l.buf = append(line.AppendMetaRecord(b, l.meta.Title, l.meta.UptimeSecs), l.openRecord()...)
 	return l.write(l.buf, l.dir.opts.Sync != SyncNone)
 }
 

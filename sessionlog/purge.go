@@ -244,7 +244,7 @@ func (e eraser) line(b []byte, first bool) (purged []byte, changed bool) {
 	case record.KindBad:
 		return e.badLine(b, first)
 	}
-	return e.value(b, rec.Kind == record.KindMessage || rec.Kind == record.KindMeta)
+	return e.value(b, rec.Kind == record.KindMessage || rec.Kind == record.KindMeta, record.IsWork(b))
 }
 
 // badLine is like line, for a bad line.
@@ -267,12 +267,20 @@ func (e eraser) badLine(b []byte, first bool) (purged []byte, changed bool) {
 }
 
 // fixed are the keys of a message or meta line whose values identify or pair records.
-var fixed = []string{"agent", "created_by", "created_at", "source", "role", "tool_call_id", "id", "type"}
+// workKeys are those of a work record.
+var (
+	fixed    = []string{"agent", "created_by", "created_at", "source", "parent", "role", "tool_call_id", "id", "type", "work"}
+	workKeys = []string{"id", "op", "kind", "agent", "session", "state", "reason", "at"}
+)
 
 // value returns a JSON text whose strings do not contain the texts, and whether that
-// changes it. If isRecord is set, keys, and the values of fixed keys, stay.
-func (e eraser) value(b []byte, isRecord bool) (purged []byte, changed bool) {
-	key, copied := "", 0
+// changes it. If isRecord is set, keys, and the values of fixed keys, stay; if isWork is
+// set, those of a work record.
+func (e eraser) value(b []byte, isRecord, isWork bool) (purged []byte, changed bool) {
+	key, copied, stay := "", 0, fixed
+	if isWork {
+		isRecord, stay = true, workKeys
+	}
 	for i := 0; i < len(b); i++ {
 		if b[i] != '"' {
 			continue
@@ -292,7 +300,7 @@ func (e eraser) value(b []byte, isRecord bool) (purged []byte, changed bool) {
 		if isKey {
 			key = text
 		}
-		if !isRecord || !isKey && !slices.Contains(fixed, key) {
+		if !isRecord || !isKey && !slices.Contains(stay, key) {
 			if with, has := e.text(text); has {
 				if isRecord && key == "arguments" && !json.Valid([]byte(with)) {
 					with = "{}"
@@ -313,7 +321,7 @@ func (e eraser) value(b []byte, isRecord bool) (purged []byte, changed bool) {
 // is JSON, text replaces only the strings in it.
 func (e eraser) text(text string) (purged string, changed bool) {
 	if b := []byte(text); strings.ContainsAny(text, `[{`) && json.Valid(b) {
-		if b, changed = e.value(b, false); changed {
+		if b, changed = e.value(b, false, false); changed {
 			text = string(b)
 		}
 	}

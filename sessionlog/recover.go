@@ -55,11 +55,11 @@ func (l *Log) recover(before vfs.LockHolder, ours bool) error {
 	if end != fi.Size() {
 		l.dir.notify(func(w feed.Watcher) { w.Changed(l.name) })
 	}
-	c, err := line.ReadContext(l.open.file, end, &line.ReadOptions{Lenient: true, MaxLine: l.dir.opts.MaxLine})
+	c, err := line.ReadContext(l.open.file, end, &line.ReadOptions{Lenient: true, MaxLine: l.dir.opts.MaxLine, Work: true})
 	if err != nil {
 		return err
 	}
-	l.meta = c.Meta
+	l.meta, l.work, l.workKnown = c.Meta, c.Work, c.WorkKnown
 	if line.HasBareMarker(c) {
 		// The meta record after the marker was torn, but the tail must contain
 		// it (S17).
@@ -112,7 +112,7 @@ func (l *Log) tear(size int64) (int64, error) {
 		if rec.Kind == record.KindMeta || rec.Kind == record.KindMarker {
 			break
 		}
-		if rec.Kind == record.KindMessage && endsTurn(rec.Message()) {
+		if rec.Kind == record.KindMessage && endsTurn(rec.Message()) || rec.IsDurableWork() {
 			break
 		}
 		if rec.Kind == record.KindMetaRecord {

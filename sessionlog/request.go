@@ -108,7 +108,7 @@ func (d *Dir) createdForOnce(agent, createdBy, key string) (id string, moved boo
 		case errors.Is(err, ErrFormat):
 		case err != nil:
 			return "", false, err
-		case m.Agent == agent && m.CreatedBy == createdBy && strings.Contains(text, key):
+		case m.Agent == agent && m.CreatedBy == createdBy && !m.IsWork() && strings.Contains(text, key):
 			id, _ := idOf(name, &m)
 			return id, false, nil
 		}

@@ -42,7 +42,11 @@ func (l *Log) Append(ms ...Message) error {
 	if len(l.buf) == 0 {
 		return l.usable()
 	}
-	return l.write(l.buf, durable)
+	if err := l.write(l.buf, durable); err != nil {
+		return err
+	}
+	l.delivered(ms)
+	return nil
 }
 
 // endsTurn reports whether SyncTurns makes a message durable.
@@ -55,6 +59,8 @@ func checkMessage(m *Message) error {
 	switch {
 	case m.Role == "":
 		return fmt.Errorf("%w: message has no role", ErrInvalid)
+	case !record.ValidWorkKeys(m.Work) || len(m.Work) > 0 && m.Role != record.RoleUser:
+		return fmt.Errorf("%w: only a user message may deliver work, and its keys must be valid", ErrInvalid)
 	case !utf8.ValidString(m.Request) || len(m.Request) > MaxRequest:
 		return fmt.Errorf("%w: the ID of a request must be UTF-8 of at most %d bytes", ErrInvalid, MaxRequest)
 	case !utf8.ValidString(m.Role) || !utf8.ValidString(m.Content) || !utf8.ValidString(m.ReasoningContent) || !utf8.ValidString(m.ToolCallID):

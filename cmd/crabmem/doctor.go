@@ -142,7 +142,7 @@ func problem(what, remedy string, warning bool) doctor.Finding {
 func (c *app) examineSessions() (*doctor.Report, map[string]bool, error) {
 	ids, r := make(map[string]bool), &sessionsReport{}
 	err := c.readSessions(func(dir *sessionlog.Dir) error {
-		infos, err := dir.List()
+		infos, err := dir.ListAll()
 		if err != nil {
 			return err
 		}

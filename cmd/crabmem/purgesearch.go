@@ -321,7 +321,7 @@ func (t *textSearch) sessions() {
 		return
 	}
 	defer d.Close()
-	infos, err := d.List()
+	infos, err := d.ListAll()
 	if err != nil {
 		t.failed(err)
 	}

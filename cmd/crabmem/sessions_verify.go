@@ -135,7 +135,7 @@ func (r *sessionsReport) one(d *sessionlog.Dir) error {
 
 // all checks every session. It trusts the list for valid sessions.
 func (r *sessionsReport) all(d *sessionlog.Dir) error {
-	infos, err := d.List()
+	infos, err := d.ListAll()
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/internal/crashtest"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 const (
@@ -197,7 +198,7 @@ func (a *actor) apply(s *session, n int, durable bool, call func() error) error 
 }
 
 // alphabet contains the symbols of the enumeration.
-var alphabet = []string{"create", "user", "step", "result", "answer", "turn", "piece", "failure", "compact", "title", "retitle", "uptime",
+var alphabet = []string{"create", "user", "step", "result", "answer", "turn", "piece", "failure", "work", "compact", "title", "retitle", "uptime",
 	"sync", "reopen", "delete", "restore", "import", "repair"}
 
 // applies reports whether a symbol can run: it needs no session, or a session
@@ -254,6 +255,12 @@ func (a *actor) do(symbol string) error {
 	case "failure":
 		text := a.w.content(200)
 		return a.write(s, false, []string{failureText("model", text)}, func(l *sessionlog.Log) error { return l.AppendFailure("model", text) })
+	}
+	if symbol == "work" {
+		text := a.w.content(900)
+		return a.write(s, true, []string{resultText(text)}, func(l *sessionlog.Log) error {
+			return l.AppendWork(record.Work{Op: record.WorkEnd, N: 1, State: record.Done, Reason: "outcome", Text: text})
+		})
 	}
 	var ms []sessionlog.Message
 	switch symbol {

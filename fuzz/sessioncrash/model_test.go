@@ -177,6 +177,10 @@ func recordText(title string, uptime uint64) string {
 
 func pieceText(text string) string { return fmt.Sprintf(`{"turn":{"text":"%s"}}`, text) }
 
+func resultText(text string) string {
+	return fmt.Sprintf(`{"work":{"op":"end","n":1,"state":"done","reason":"outcome","text":"%s"}}`, text)
+}
+
 func failureText(kind, message string) string {
 	return fmt.Sprintf(`{"turn":{"failed":"%s","error":"%s"}}`, kind, message)
 }

@@ -44,6 +44,7 @@ var mutants = []mutant{
 	{"no sync of an append", "TestEnumerate", []edit{{writeFile, commitPoint, "if err := error(nil); err != nil { // ◄"}}},
 	{"acknowledge before the sync", "TestEnumerate", []edit{{writeFile, syncOfWrite, "\tl.synced = false\n"}}},
 	{"no sync of a marker", "TestEnumerate", []edit{{logFile, "return l.write(l.buf, l.dir.opts.Sync != SyncNone)", "return l.write(l.buf, false)"}}},
+	{"no sync of a work record", "TestEnumerate", []edit{{"sessionlog/work.go", "l.write(b, l.dir.opts.Sync != SyncNone); err", "l.write(b, false); err"}}},
 	{"no sync of a title", "TestEnumerate", []edit{{titleFile, "err := l.write(l.buf, l.dir.opts.Sync != SyncNone); err", "err := l.write(l.buf, false); err"}}},
 	{"a durable message after unsynced bytes", "TestEnumerate", []edit{{writeFile, `	if durable {
 		// Sync earlier`, `	if false {
@@ -72,7 +73,7 @@ var mutants = []mutant{
 `},
 		{titleFile, "\t\"io/fs\"\n", "\t\"io\"\n\t\"io/fs\"\n"},
 		{titleFile, "\t\"crabmem/sessionlog/internal/feed\"\n", "\t\"crabmem/crmem/vfs\"\n\t\"crabmem/sessionlog/internal/feed\"\n"}}},
-	{"marker and record in two writes", "TestOneWrite", []edit{{logFile, `	l.buf = line.AppendMetaRecord(b, l.meta.Title, l.meta.UptimeSecs)
+	{"marker and record in two writes", "TestOneWrite", []edit{{logFile, `	l.buf = append(line.AppendMetaRecord(b, l.meta.Title, l.meta.UptimeSecs), l.openRecord()...)
 	return l.write(`, `	if err := l.write(b, l.dir.opts.Sync != SyncNone); err != nil {
 		return err
 	}

@@ -259,9 +259,9 @@ func (j *oracle) agrees(text string, c *sessionlog.Context) error {
 				Title  string
 				Uptime uint64 `json:"uptime_secs"`
 			}
-			Turn *struct{}
+			Turn, Work *struct{}
 		}
-		if err := json.Unmarshal([]byte(skipped.Text), &line); err == nil && line.Turn != nil {
+		if err := json.Unmarshal([]byte(skipped.Text), &line); err == nil && (line.Turn != nil || line.Work != nil) {
 			continue
 		} else if err != nil || line.Meta == nil {
 			return wrong("line %d is skipped: %.60q", skipped.Line, skipped.Text)

@@ -23,6 +23,7 @@ type ReadOptions struct {
 	// A bad line is an error else.
 	Lenient bool
 	MaxLine int64 // bytes a line may have, 0 = 64 MiB
+	Work    bool  // also read Context.Work
 }
 
 // Context is the input for resuming a session.
@@ -44,6 +45,11 @@ type Context struct {
 	// whether the newest turn failed (S31).
 	Streamed string
 	Failed   bool
+
+	// Work is the work of the lines from Start on, or nil without any. WorkKnown
+	// reports whether no earlier line has other work (S39).
+	Work      *record.OpenWork
+	WorkKnown bool
 
 	bare bool // the marker is the last line: its record was torn off
 }
@@ -87,6 +93,7 @@ func ReadContext(r io.ReaderAt, size int64, o *ReadOptions) (*Context, error) {
 	slices.Reverse(x.streamed)
 	c.Streamed = strings.Join(x.streamed, "")
 	slices.SortStableFunc(c.Damage, func(a, b record.Damage) int { return cmp.Compare(a.Offset, b.Offset) })
+	x.openWork()
 	return c, locate(r, c.Damage)
 }
 
@@ -103,12 +110,13 @@ type contextReader struct {
 
 	back          BackScanner
 	rec           Record
-	found         []placed // newest first
-	change        *Meta    // the newest meta record
-	recordsFollow bool     // messages or unknown records follow the marker
-	identified    bool     // line 1 was decoded
-	streamed      []string // pieces of the streamed text, newest first
-	turned        bool     // the records that count for streamed were read
+	found         []placed   // newest first
+	change        *Meta      // the newest meta record
+	recordsFollow bool       // messages or unknown records follow the marker
+	identified    bool       // line 1 was decoded
+	streamed      []string   // pieces of the streamed text, newest first
+	turned        bool       // the records that count for streamed were read
+	work          []workLine // newest first
 }
 
 // take decodes the current line and adds it to the context.
@@ -147,9 +155,15 @@ func (x *contextReader) add(l *Raw) {
 	case record.KindMessage:
 		x.found = append(x.found, placed{l.Offset, l.Size, rec.Message()})
 		x.recordsFollow, x.turned = true, true
+		if x.o.Work {
+			x.takeWork()
+		}
 	case record.KindUnknown:
 		x.recordsFollow = true
 		x.takeTurn()
+		if x.o.Work {
+			x.takeWork()
+		}
 	case record.KindMarker:
 		x.found = append(x.found, placed{l.Offset, l.Size, Message{Role: record.RoleUser, Content: rec.Summary()}})
 		c.Start, c.Compacted = l.Offset, true

@@ -89,6 +89,16 @@ func appendMessage(dst []byte, m *Message) []byte {
 		}
 		dst = append(dst, ']')
 	}
+	for i, key := range m.Work {
+		sep := `,"work":[`
+		if i > 0 {
+			sep = ","
+		}
+		dst = appendString(append(dst, sep...), key)
+	}
+	if len(m.Work) > 0 {
+		dst = append(dst, ']')
+	}
 	return append(appendRequest(dst, m.Request), '}')
 }
 
@@ -147,6 +157,10 @@ func appendMeta(dst []byte, m *Meta) []byte {
 	if m.Project != "" {
 		dst = append(dst, `,"project":`...)
 		dst = appendString(dst, m.Project)
+	}
+	if m.Parent != "" {
+		dst = append(dst, `,"parent":`...)
+		dst = appendString(dst, m.Parent)
 	}
 	return append(appendRequest(dst, m.Request), '}')
 }

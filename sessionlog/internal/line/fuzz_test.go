@@ -9,12 +9,17 @@ import (
 	"crabmem/sessionlog/record"
 )
 
+const workStart = `{"work":{"id":"w1","op":"start","kind":"worker","agent":"a","session":"a_work-b_1"}}`
+
 // FuzzLine holds the decoder of lines against the oracle.
 func FuzzLine(f *testing.F) {
 	for _, line := range []string{
 		``, ` `, `{}`, `{"role":"user"}`, `{"role":"us{"role":"user"}`, `{"compact":"a\u00e9\ud83d\ude00"}`, `{"meta":{"title":"t","uptime_secs":1}}`,
 		`{"agent":"a","created_by":"b","created_at":"c","title":"d","uptime_secs":5,"source":"s"}`,
 		`{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}},{}]}`,
+		`{"agent":"a","created_by":"work-b","created_at":"c","parent":"a_b_1/w1"}`, `{"role":"user","content":"x","work":["w1.1","r2"]}`,
+		workStart, `{"work":{"op":"end","n":1,"state":"done","reason":"outcome","text":"x"}}`, `{"work":{"op":"state","state":"running","attempt":2}}`,
+		`{"work":{"op":"route","n":1,"text":"x"}}`, `{"work":{"op":"open","next":{"b":1,"w":2}}}`,
 		`{"x":[0,-1.5e+3,true,false,null,{"\u0072ole":[]}]}`, "\ufeff{}", "\x00\x00",
 	} {
 		f.Add([]byte(line))
@@ -50,6 +55,7 @@ func FuzzSession(f *testing.F) {
 		frameMeta + `{"role":"assistant","tool_calls":[{"id":"c"},{"id":"c"}]}` + "\n" + `{"role":"tool","tool_call_id":"c"}` + "\n" + `{"role":"us`,
 		frameMeta + `{"meta":{"title":"t"}}` + "\n" + `{"compact":"s"}` + "\n" + `{"meta":{"ti`,
 		frameMeta + `{"role":"us{"compact":"s"}` + "\r\n" + frameBefore + `{}`,
+		frameMeta + workStart + "\n" + `{"role":"user","work":["w1.1"]}` + "\n" + `{"compact":"s"}` + "\n" + `{"work":{"op":"open","next":{"b":1,"w":2}}}`,
 	} {
 		f.Add([]byte(file), uint8(0), uint8(0))
 		f.Add([]byte(file), uint8(20), uint8(7))

@@ -63,9 +63,9 @@ func oracle(line []byte, first bool) sight {
 	if first && count["agent"]+count["created_by"]+count["created_at"] > 0 {
 		var s sight
 		ok := count["agent"] > 0 && count["created_by"] > 0 && count["created_at"] > 0 &&
-			!twice("agent", "created_by", "created_at", "title", "uptime_secs", "source", "project")
+			!twice("agent", "created_by", "created_at", "title", "uptime_secs", "source", "project", "parent")
 		for k, to := range map[string]*string{"agent": &s.meta.Agent, "created_by": &s.meta.CreatedBy,
-			"created_at": &s.meta.CreatedAt, "title": &s.meta.Title, "source": &s.meta.Source, "project": &s.meta.Project} {
+			"created_at": &s.meta.CreatedAt, "title": &s.meta.Title, "source": &s.meta.Source, "project": &s.meta.Project, "parent": &s.meta.Parent} {
 			ok = ok && stringOf(value[k], to, false)
 		}
 		if !ok || !uintOf(value["uptime_secs"], &s.meta.UptimeSecs) {

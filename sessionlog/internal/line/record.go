@@ -4,6 +4,7 @@ package line
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"crabmem/sessionlog/record"
@@ -94,6 +95,7 @@ func (r *Record) Meta() Meta {
 		UptimeSecs: r.uptime,
 		Source:     r.Text(r.Values[keySource]),
 		Project:    r.Text(r.Values[keyProject]),
+		Parent:     r.Text(r.Values[keyParent]),
 	}
 }
 
@@ -123,6 +125,9 @@ type Message struct {
 	// Request is the ID of the client's request that a user message is from (S35).
 	// Only Log.Request reads it.
 	Request string `json:"-"`
+	// Work lists the outcomes and messages that a user message delivers (S38). Only
+	// record.WorkKeys reads it.
+	Work []string `json:"-"`
 	// Sender is the sender of a user message. It is never written.
 	Sender string `json:"-"`
 	// Injected marks a message for one run. It is never written.
@@ -154,9 +159,24 @@ type Meta struct {
 	Source string
 	// Project is the name of the project that the session is about, or "".
 	Project string
+	// Parent is the session and the ID of the work that the session does, as in
+	// crab_user_1/w7 (S37), or "".
+	Parent string
 	// Request is the ID of the client's request for which the session was created
 	// (S35). Only Dir.CreatedFor reads it.
 	Request string
+}
+
+// workSender begins CreatedBy of a session that does work; the parent's CreatedBy follows.
+const workSender = "work-"
+
+// IsWork reports whether the session does work of another session (S37).
+func (m *Meta) IsWork() bool { return m.Parent != "" && strings.HasPrefix(m.CreatedBy, workSender) }
+
+// WorkMeta returns the meta line of a session that does work of the session with the ID
+// id and m.
+func (m *Meta) WorkMeta(id, work, agent string) Meta {
+	return Meta{Agent: agent, CreatedBy: workSender + m.CreatedBy, Project: m.Project, Parent: id + "/" + work}
 }
 
 // SetEnd sets UptimeSecs of an imported session to the time from CreatedAt to its last

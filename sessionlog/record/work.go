@@ -1,0 +1,257 @@
+package record
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// The kinds of work records (FORMAT.md, S36).
+const (
+	WorkStart = "start"
+	WorkState = "state"
+	WorkEnd   = "end"
+	WorkRoute = "route"
+	WorkOpen  = "open"
+)
+
+// The kinds of work. The first letter begins the IDs.
+const (
+	Branch = "branch"
+	Worker = "worker"
+)
+
+// The states of work.
+const (
+	Running = "running"
+	Waiting = "waiting"
+	Done    = "done"
+	Failed  = "failed"
+)
+
+// Limits of work records, in bytes, and of the items of an open record.
+const (
+	MaxTask     = 32 << 10
+	MaxRoute    = 32 << 10
+	MaxResult   = 16 << 10
+	MaxScope    = 64 << 10
+	maxWorkName = 4 << 10
+	maxReason   = 64
+	maxOpen     = 10_000
+	maxKeys     = 1000
+	maxKey      = 32
+	maxWork     = 1 << 30 // of a number
+)
+
+// Work is a work record, or an item of an open record: its start, with N set to the
+// number of its outcomes that were delivered.
+type Work struct {
+	ID          string          `json:"id,omitempty"`
+	Op          string          `json:"op,omitempty"`
+	N           int             `json:"n,omitempty"`
+	Kind        string          `json:"kind,omitempty"`
+	Agent       string          `json:"agent,omitempty"`
+	Session     string          `json:"session,omitempty"`
+	Task        string          `json:"task,omitempty"`
+	Interactive bool            `json:"interactive,omitempty"`
+	Scope       json.RawMessage `json:"scope,omitempty"`
+	From        *WorkFrom       `json:"from,omitempty"`
+	State       string          `json:"state,omitempty"`
+	Attempt     int             `json:"attempt,omitempty"`
+	Reason      string          `json:"reason,omitempty"`
+	Text        string          `json:"text,omitempty"`
+	Next        *WorkNext       `json:"next,omitempty"`
+	Items       []Work          `json:"items,omitempty"`
+	At          string          `json:"at,omitempty"`
+}
+
+// WorkFrom is the line of the parent after which work continues its messages.
+type WorkFrom struct {
+	Line int64  `json:"line"`
+	CRC  uint32 `json:"crc"` // CRC-32C of the line
+}
+
+// WorkNext contains the numbers of the next branch and the next worker.
+type WorkNext struct {
+	B int `json:"b"`
+	W int `json:"w"`
+}
+
+var workPrefix = []byte(`{"work":{`)
+
+// IsWork reports whether an unknown record has the beginning of a work record.
+func IsWork(line []byte) bool { return bytes.HasPrefix(line, workPrefix) }
+
+// ParseWork decodes an unknown record. It returns false if the record is not a valid
+// work record.
+func ParseWork(line []byte) (w Work, ok bool) {
+	if !IsWork(line) {
+		return w, false
+	}
+	v := struct{ Work *Work }{&w}
+	if json.Unmarshal(line, &v) != nil || w.check() != nil {
+		return Work{}, false
+	}
+	return w, true
+}
+
+// AppendLine appends the record as a line, with its line end. The error states which
+// limit the record exceeds.
+func (w *Work) AppendLine(dst []byte) ([]byte, error) {
+	if err := w.check(); err != nil {
+		return dst, err
+	}
+	b := bytes.NewBuffer(dst)
+	enc := json.NewEncoder(b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(struct {
+		Work *Work `json:"work"`
+	}{w})
+	return b.Bytes(), err
+}
+
+// check checks the limits of a record (S36).
+func (w *Work) check() error {
+	ok := false
+	switch w.Op {
+	case WorkStart:
+		return w.checkStart()
+	case WorkState:
+		ok = isState(w.State) && number(w.Attempt)
+	case WorkEnd:
+		ok = number(w.N) && isState(w.State) && w.State != Running && text(w.Reason, 1, maxReason) && text(w.Text, 0, MaxResult)
+	case WorkRoute:
+		ok = number(w.N) && text(w.Text, 1, MaxRoute)
+	case WorkOpen:
+		if ok = w.Next != nil && number(w.Next.B) && number(w.Next.W) && len(w.Items) <= maxOpen; ok {
+			for i := range w.Items {
+				if err := w.Items[i].checkStart(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if !ok || !text(w.At, 0, maxReason) {
+		return fmt.Errorf("work record %q exceeds a limit: result %d bytes, message %d bytes", w.Op, MaxResult, MaxRoute)
+	}
+	return nil
+}
+
+func (w *Work) checkStart() error {
+	kind, n := SplitWorkID(w.ID)
+	if n == 0 || kind != w.Kind || w.N < 0 || !text(w.Agent, 1, maxWorkName) || !text(w.Session, 1, maxWorkName) ||
+		!text(w.Task, 0, MaxTask) || len(w.Scope) > MaxScope || !text(w.At, 0, maxReason) || w.From != nil && w.From.Line < 1 {
+		return fmt.Errorf("start of work %.40q exceeds a limit: task %d bytes, scope %d bytes", w.ID, MaxTask, MaxScope)
+	}
+	return nil
+}
+
+func isState(s string) bool { return slices.Contains([]string{Running, Waiting, Done, Failed}, s) }
+
+func number(n int) bool { return 0 < n && n <= maxWork }
+
+func text(s string, least, most int) bool {
+	return least <= len(s) && len(s) <= most && utf8.ValidString(s)
+}
+
+// WorkID returns the ID of the n-th work of a kind.
+func WorkID(kind string, n int) string { return kind[:1] + strconv.Itoa(n) }
+
+// SplitWorkID returns the kind and the number of an ID. The number is 0 if the ID is
+// invalid.
+func SplitWorkID(id string) (kind string, n int) {
+	for _, kind := range []string{Branch, Worker} {
+		if digits, ok := strings.CutPrefix(id, kind[:1]); ok {
+			if n, err := strconv.Atoi(digits); err == nil && number(n) && WorkID(kind, n) == id {
+				return kind, n
+			}
+		}
+	}
+	return "", 0
+}
+
+// ValidWorkKeys reports whether a user message may contain keys in its list work (S38).
+func ValidWorkKeys(keys []string) bool {
+	return len(keys) <= maxKeys && !slices.ContainsFunc(keys, func(key string) bool {
+		return key == "" || len(key) > maxKey || strings.Trim(key, "abcdefghijklmnopqrstuvwxyz0123456789.") != ""
+	})
+}
+
+// WorkKeys returns the list work of the line of a user message.
+func WorkKeys(line []byte) []string {
+	if !bytes.Contains(line, []byte(`"work":[`)) {
+		return nil
+	}
+	var v struct{ Work []string }
+	if json.Unmarshal(line, &v) != nil || !ValidWorkKeys(v.Work) {
+		return nil
+	}
+	return v.Work
+}
+
+// OpenWork is the work of a session that may owe an outcome (S39).
+type OpenWork struct {
+	Next  WorkNext
+	Items []Work // in the order of their starts
+}
+
+// Record returns the open record.
+func (o *OpenWork) Record() Work {
+	c := o.Clone()
+	return Work{Op: WorkOpen, Next: &c.Next, Items: c.Items}
+}
+
+// Add applies a work record of the session.
+func (o *OpenWork) Add(w Work) {
+	switch w.Op {
+	case WorkStart:
+		w.Op = ""
+		if o.use(w.ID) {
+			o.Items = append(o.Items, w)
+		}
+	case WorkOpen:
+		o.Items = slices.Clone(w.Items)
+		o.Next = WorkNext{max(o.Next.B, w.Next.B), max(o.Next.W, w.Next.W)}
+	}
+}
+
+// use makes an ID the last one of its kind. It returns false if the ID is not above
+// those before it.
+func (o *OpenWork) use(id string) bool {
+	kind, n := SplitWorkID(id)
+	next := &o.Next.B
+	if kind == Worker {
+		next = &o.Next.W
+	}
+	if *next = max(*next, 1); n < *next {
+		return false
+	}
+	*next = n + 1
+	return true
+}
+
+// Deliver applies the list work of a user message. A delivered outcome closes work that
+// is not interactive.
+func (o *OpenWork) Deliver(keys []string) {
+	for _, key := range keys {
+		id, digits, _ := strings.Cut(key, ".")
+		n, _ := strconv.Atoi(digits)
+		i := slices.IndexFunc(o.Items, func(w Work) bool { return w.ID == id })
+		if i < 0 || n <= o.Items[i].N {
+			continue
+		}
+		if o.Items[i].N = n; !o.Items[i].Interactive {
+			o.Items = slices.Delete(o.Items, i, i+1)
+		}
+	}
+}
+
+// Clone returns a copy that later changes do not affect. Next counts from 1.
+func (o *OpenWork) Clone() OpenWork {
+	return OpenWork{WorkNext{cmp.Or(o.Next.B, 1), cmp.Or(o.Next.W, 1)}, slices.Clone(o.Items)}
+}

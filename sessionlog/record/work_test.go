@@ -1,0 +1,131 @@
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func start(id string) Work {
+	kind, _ := SplitWorkID(id)
+	return Work{ID: id, Op: WorkStart, Kind: kind, Agent: "helper", Session: "helper_work-user_1"}
+}
+
+// TestWorkLimits writes records at each limit, and above it.
+func TestWorkLimits(t *testing.T) {
+	big := func(n int) string { return strings.Repeat("x", n) }
+	end := func(change func(*Work)) Work {
+		w := Work{Op: WorkEnd, N: 1, State: Done, Reason: "outcome", Text: big(MaxResult)}
+		change(&w)
+		return w
+	}
+	begin := func(change func(*Work)) Work {
+		w := start("w1073741824")
+		w.Task, w.Scope = big(MaxTask), json.RawMessage(`"`+big(MaxScope-2)+`"`)
+		change(&w)
+		return w
+	}
+	open := func(items ...Work) Work { return Work{Op: WorkOpen, Next: &WorkNext{1, 1}, Items: items} }
+	for i, c := range []struct {
+		w     Work
+		valid bool
+	}{
+		{begin(func(*Work) {}), true}, {begin(func(w *Work) { w.From = &WorkFrom{Line: 1} }), true},
+		{begin(func(w *Work) { w.Task += "x" }), false}, {begin(func(w *Work) { w.Task = "\xff" }), false},
+		{begin(func(w *Work) { w.Scope = json.RawMessage(`"` + big(MaxScope-1) + `"`) }), false},
+		{begin(func(w *Work) { w.ID = "w1073741825" }), false}, {begin(func(w *Work) { w.ID = "w01" }), false}, {begin(func(w *Work) { w.ID = "w0" }), false},
+		{begin(func(w *Work) { w.ID = "w+1" }), false}, {begin(func(w *Work) { w.ID = "b1" }), false}, {begin(func(w *Work) { w.Kind = Branch }), false},
+		{begin(func(w *Work) { w.Agent = "" }), false}, {begin(func(w *Work) { w.Agent = big(maxWorkName + 1) }), false},
+		{begin(func(w *Work) { w.Session = "" }), false}, {begin(func(w *Work) { w.Session = big(maxWorkName + 1) }), false},
+		{begin(func(w *Work) { w.At = big(maxReason + 1) }), false}, {begin(func(w *Work) { w.From = &WorkFrom{} }), false}, {begin(func(w *Work) { w.N = -1 }), false},
+		{end(func(*Work) {}), true}, {end(func(w *Work) { w.State = Waiting }), true}, {end(func(w *Work) { w.State = Failed }), true},
+		{end(func(w *Work) { w.Text += "x" }), false}, {end(func(w *Work) { w.N = 0 }), false}, {end(func(w *Work) { w.State = Running }), false},
+		{end(func(w *Work) { w.State = "" }), false}, {end(func(w *Work) { w.Reason = "" }), false}, {end(func(w *Work) { w.Reason = big(maxReason + 1) }), false},
+		{end(func(w *Work) { w.At = big(maxReason + 1) }), false},
+		{Work{Op: WorkRoute, N: 1, Text: big(MaxRoute)}, true}, {Work{Op: WorkRoute, N: 1, Text: big(MaxRoute + 1)}, false},
+		{Work{Op: WorkRoute, N: 1}, false}, {Work{Op: WorkRoute, Text: "x"}, false},
+		{Work{Op: WorkState, State: Running, Attempt: 2}, true}, {Work{Op: WorkState, State: Running}, false}, {Work{Op: WorkState, State: "odd", Attempt: 1}, false},
+		{open(), true}, {open(start("b1")), true}, {open(start("b0")), false}, {Work{Op: WorkOpen}, false}, {Work{Op: WorkOpen, Next: &WorkNext{B: 1}}, false},
+		{open(make([]Work, maxOpen+1)...), false}, {Work{Op: "flush"}, false}, {Work{}, false},
+	} {
+		b, err := c.w.AppendLine([]byte("before\n"))
+		if (err == nil) != c.valid {
+			t.Errorf("record %d: %v, valid %v", i, err, c.valid)
+		}
+		raw, _ := json.Marshal(map[string]any{"work": &c.w})
+		got, ok := ParseWork(raw)
+		if utf8.ValidString(c.w.Task) && (ok != c.valid || ok && !reflect.DeepEqual(got, c.w)) {
+			t.Errorf("record %d: read %v as work %s", i, ok, got.ID)
+		}
+		if got, ok = ParseWork([]byte(strings.TrimPrefix(string(b), "before\n"))); c.valid && (!ok || !reflect.DeepEqual(got, c.w)) {
+			t.Errorf("record %d: wrote %.80q", i, b)
+		}
+	}
+	for _, line := range []string{"", `{"work":[]}`, `{"work":{"op":"route","n":1,"text":"x"}`, ` {"work":{"op":"route","n":1,"text":"x"}}`, `{"work":{"op":"route","n":"1","text":"x"}}`} {
+		if w, ok := ParseWork([]byte(line)); ok {
+			t.Errorf("%s is read as %+v", line, w)
+		}
+	}
+}
+
+func TestWorkKeys(t *testing.T) {
+	for line, want := range map[string][]string{
+		`{"role":"user","work":["w7.1","r3"]}`:                               {"w7.1", "r3"},
+		`{"role":"user","content":"\"work\":[\"w7.1\"]"}`:                    nil,
+		`{"role":"user","work":["` + strings.Repeat("w", maxKey+1) + `"]}`:   nil,
+		`{"role":"user","work":["W7.1"]}`:                                    nil,
+		`{"role":"user","work":[""]}`:                                        nil,
+		`{"role":"user","work":[7]}`:                                         nil,
+		`{"role":"user","x":{"work":["w7.1"]}}`:                              nil,
+		`{"role":"user","work":["w1` + strings.Repeat(`","w1`, 1000) + `"]}`: nil,
+	} {
+		if got := WorkKeys([]byte(line)); !slices.Equal(got, want) {
+			t.Errorf("%.80s: %q, want %q", line, got, want)
+		}
+	}
+}
+
+// TestOpenWork applies lines to the open work (S37, S39).
+func TestOpenWork(t *testing.T) {
+	asks := start("w2")
+	asks.Interactive = true
+	var o OpenWork
+	for i, c := range []struct {
+		w    Work
+		keys []string
+		want string
+	}{
+		{w: start("w1"), want: "1,2 w1.0"},
+		{w: start("b1"), want: "2,2 w1.0 b1.0"},
+		{w: start("w1"), want: "2,2 w1.0 b1.0"}, // used before
+		{w: asks, want: "2,3 w1.0 b1.0 w2.0"},
+		{keys: []string{"r1", "c4.5", "w9.1", "w1", "b1.x"}, want: "2,3 w1.0 b1.0 w2.0"},
+		{keys: []string{"b1.1", "w2.1"}, want: "2,3 w1.0 w2.1"},
+		{keys: []string{"w2.1"}, want: "2,3 w1.0 w2.1"},
+		{w: start("b7"), want: "8,3 w1.0 w2.1 b7.0"},
+		{w: Work{Op: WorkOpen, Next: &WorkNext{2, 9}, Items: []Work{asks}}, want: "8,9 w2.0"},
+		{w: start("w8"), want: "8,9 w2.0"},
+		{keys: []string{"w2.3"}, want: "8,9 w2.3"},
+		{w: Work{Op: WorkOpen, Next: &WorkNext{1, 1}}, want: "8,9"},
+	} {
+		o.Add(c.w)
+		o.Deliver(c.keys)
+		r := o.Record()
+		got := fmt.Sprint(r.Next.B, ",", r.Next.W)
+		got = strings.ReplaceAll(got, " ", "")
+		for _, item := range r.Items {
+			got += fmt.Sprintf(" %s.%d", item.ID, item.N)
+		}
+		if got != c.want {
+			t.Errorf("step %d: %s, want %s", i, got, c.want)
+		}
+	}
+	var none OpenWork
+	if r := none.Record(); r.Next.B != 1 || r.Next.W != 1 {
+		t.Errorf("without work: %+v", r.Next)
+	}
+}

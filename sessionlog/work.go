@@ -1,0 +1,143 @@
+package sessionlog
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"crabmem/sessionlog/internal/feed"
+	"crabmem/sessionlog/internal/line"
+	"crabmem/sessionlog/record"
+)
+
+// AppendWork appends a work record (FORMAT.md, S36). If AppendWork returns nil, the
+// record is durable. Errors are those of Append.
+func (l *Log) AppendWork(w record.Work) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.spare()
+	b, err := w.AppendLine(l.buf[:0])
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	l.buf = b
+	var rec line.Record
+	rec.Decode(b[:len(b)-1], false)
+	if _, ok := record.ParseWork(rec.Line); !ok || rec.Kind != record.KindUnknown { // a scope may be nested too deep
+		return fmt.Errorf("%w: work record cannot be read back: %s", ErrInvalid, rec.Reason())
+	}
+	if n := int64(len(b) - 1); n > l.dir.opts.MaxLine {
+		return l.dir.tooLong("work record", n)
+	}
+	if err := l.write(b, l.dir.opts.Sync != SyncNone); err != nil { // ◄ the commit point of the spawn, the outcome, or the route
+		return err
+	}
+	if l.work == nil && (w.Op == record.WorkStart || w.Op == record.WorkOpen) {
+		l.work = &record.OpenWork{}
+	}
+	if l.work != nil {
+		l.work.Add(w)
+	}
+	return nil
+}
+
+// OpenWork returns the session's work that may owe an outcome (S39). It reads the
+// complete file if the last marker has no open record.
+func (l *Log) OpenWork() (o record.OpenWork, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.use(); err != nil {
+		return o, err
+	}
+	if !l.workKnown {
+		w, err := line.ReadWork(l.open.file, l.size, l.dir.opts.MaxLine)
+		if err != nil {
+			return o, err
+		}
+		l.work, l.workKnown = w, true
+	}
+	if l.work != nil {
+		o = *l.work
+	}
+	return o.Clone(), nil
+}
+
+// delivered applies the messages that were appended.
+func (l *Log) delivered(ms []Message) {
+	for i := range ms {
+		if l.work != nil && !ms[i].Injected {
+			l.work.Deliver(ms[i].Work)
+		}
+	}
+}
+
+// openRecord returns the line of the open record to write after a marker. It returns nil
+// for a session without work, if the work is not known, and if the line is too long. A
+// later OpenWork then reads the complete file.
+func (l *Log) openRecord() []byte {
+	if l.work == nil || !l.workKnown {
+		return nil
+	}
+	w := l.work.Record()
+	b, err := w.AppendLine(nil)
+	if err != nil || int64(len(b)) > l.dir.opts.MaxLine {
+		return nil
+	}
+	return b
+}
+
+// workSlug is in the name of each session that does work.
+const workSlug = "_work"
+
+// isWork reports whether a file of the folder or its trash is a session that does work.
+func (d *Dir) isWork(folder, name string) bool {
+	if !strings.Contains(name, workSlug) {
+		return false
+	}
+	d.mu.Lock()
+	is, known := d.workers[name]
+	d.mu.Unlock()
+	if !known {
+		m, _, err := d.firstLine(filepath.Join(folder, name))
+		if err != nil {
+			return false
+		}
+		is = m.IsWork()
+		d.mu.Lock()
+		d.workers[name] = is
+		d.mu.Unlock()
+	}
+	return is
+}
+
+// withoutWork removes the sessions that do work from the names of a folder.
+func (d *Dir) withoutWork(folder string, names []string) []string {
+	return slices.DeleteFunc(names, func(name string) bool { return d.isWork(folder, name) })
+}
+
+// workFilter is a watcher that does not see sessions that do work.
+type workFilter struct {
+	d *Dir
+	w feed.Watcher
+}
+
+func (f workFilter) Wrote(name string, at int64, b []byte) {
+	if !f.d.isWork(f.d.path, name) {
+		f.w.Wrote(name, at, b)
+	}
+}
+
+func (f workFilter) Renamed(from, to string) {
+	if !f.d.isWork(f.d.path, to) {
+		f.w.Renamed(from, to)
+	}
+}
+
+func (f workFilter) Removed(name string) { f.w.Removed(name) }
+
+func (f workFilter) Changed(name string) {
+	if !f.d.isWork(f.d.path, name) {
+		f.w.Changed(name)
+	}
+}

@@ -116,6 +116,23 @@ func (d *Dir) withoutWork(folder string, names []string) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return d.isWork(folder, name) })
 }
 
+// Children returns the parent and the ID of the work, as in crab_user_1/w7, of each
+// session that does work, by its ID. Sessions that cannot be read are not in the result.
+func (d *Dir) Children() (map[string]string, error) {
+	names, err := d.names(d.path)
+	children := make(map[string]string)
+	for _, name := range names {
+		if !d.isWork(d.path, name) {
+			continue
+		}
+		if m, err := d.readMetaLine(d.file(name)); err == nil && m.IsWork() {
+			id, _ := idOf(name, &m)
+			children[id] = m.Parent
+		}
+	}
+	return children, err
+}
+
 // workFilter is a watcher that does not see sessions that do work.
 type workFilter struct {
 	d *Dir

@@ -84,6 +84,7 @@ var mayImport = map[string][]string{
 		"daemon/client", "daemon/display", "daemon/errtable", "daemon/mcp", "daemon/op", "daemon/space", "daemon/wire"},
 	"daemon/gateway/hook":      {"crmem/vfs"},
 	"daemon/journal":           {"crmem/vfs"},
+	"daemon/work":              {"bm25/clip", "crmem/vfs", "sessionlog", "sessionlog/record"},
 	"daemon/once":              {"crmem/vfs", "daemon/journal"},
 	"daemon/gateway/memstores": {"crmem", "daemon/client", "daemon/display", "daemon/errtable", "daemon/op", "daemon/space"},
 	"daemon/gateway/chats":     {"crmem/vfs", "daemon/journal"},

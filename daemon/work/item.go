@@ -1,0 +1,199 @@
+package work
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"crabmem/bm25/clip"
+	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
+)
+
+// Outcome is an end of work, or of a part of it, that the parent is owed.
+type Outcome struct {
+	ID, Kind, Agent string
+	N               int // from 1
+	Status
+	Text        string
+	Started, At string // times, as in session files
+}
+
+// Key is the outcome in the list of a user message.
+func (o *Outcome) Key() string { return fmt.Sprintf("%s.%d", o.ID, o.N) }
+
+// Item is work of a parent. It is safe for concurrent use. After a
+// [sessionlog.ErrUnknown] the parent must be closed and opened again.
+type Item struct {
+	record.Work // its start
+	parent      *Parent
+
+	mu  sync.Mutex // acquired before the parent's
+	log *sessionlog.Log
+	p   progress
+}
+
+// Status returns the state and the number of the attempt.
+func (i *Item) Status() (Status, int) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.p.Status, i.p.attempt
+}
+
+// write appends a record to the child. The caller holds mu.
+func (i *Item) write(w record.Work) error {
+	next, err := i.p.after(w)
+	if err != nil {
+		return err
+	}
+	if err := i.use(); err != nil {
+		return err
+	}
+	if err := i.log.AppendWork(w); err != nil {
+		return err
+	}
+	i.p = next
+	return nil
+}
+
+// use opens the child. The caller holds mu.
+func (i *Item) use() (err error) {
+	if i.log == nil {
+		i.log, err = i.parent.home.Sessions.Open(i.Session)
+	}
+	return err
+}
+
+// closeLog closes the child.
+func (i *Item) closeLog() error {
+	if i.log == nil {
+		return nil
+	}
+	l := i.log
+	i.log = nil
+	return l.Close()
+}
+
+// Begin appends the task as the child's first user message.
+func (i *Item) Begin() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.append(i.Task, nil)
+}
+
+// append appends a user message to the child, with the keys of the accepted messages in
+// it. The caller holds mu.
+func (i *Item) append(text string, keys []string) error {
+	if err := i.use(); err != nil {
+		return err
+	}
+	if err := i.log.Append(sessionlog.Message{Role: record.RoleUser, Content: text, Work: keys}); err != nil {
+		return err
+	}
+	i.p = i.p.take(keys)
+	return nil
+}
+
+// Route accepts a message to the work. If Route returns nil, the message is durable. It
+// continues work that waits or that failed resumably. The error is an [ErrTransition]
+// for other work, and for an outcome that is not delivered.
+func (i *Item) Route(text string) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	w := record.Work{Op: record.WorkRoute, N: i.p.routes + 1, Text: text}
+	if _, err := i.p.after(w); err != nil {
+		return err
+	}
+	if i.p.State == record.Failed { // its outcome may have closed it
+		if err := i.parent.reopen(i); err != nil {
+			return err
+		}
+		w.N = i.p.routes + 1
+	}
+	return i.write(w)
+}
+
+// TakeRoutes appends the accepted messages to the child, as one user message. It reports
+// whether there are any.
+func (i *Item) TakeRoutes() (bool, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	var texts, keys []string
+	for _, w := range i.p.pending {
+		texts, keys = append(texts, w.Text), append(keys, routeKey(w.N))
+	}
+	if len(keys) == 0 {
+		return false, nil
+	}
+	return true, i.append(strings.Join(texts, "\n\n"), keys)
+}
+
+// End ends the work with an outcome, and hands the outcome to the parent. Interactive
+// work that signals an outcome then waits. The text is cut to record.MaxResult bytes. If
+// End returns nil, the outcome is durable. The error is an [ErrTransition] for work that
+// has ended, and an [ErrPending] for a signal before a message is taken in.
+func (i *Item) End(to Status, text string) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.Interactive && to == (Status{record.Done, Signaled}) {
+		to.State = record.Waiting
+	}
+	switch {
+	case !i.Interactive && to.State == record.Waiting:
+		return fmt.Errorf("%w: %s is not interactive", ErrTransition, i.ID)
+	case to.Reason == Signaled && i.p.State == record.Running && len(i.p.pending) > 0:
+		return fmt.Errorf("%w: %s", ErrPending, i.ID)
+	}
+	w := record.Work{Op: record.WorkEnd, N: i.p.ends + 1, State: to.State, Reason: to.Reason,
+		Text: clip.Bytes(strings.ToValidUTF8(text, "\uFFFD"), record.MaxResult), At: i.parent.home.now()}
+	if err := i.write(w); err != nil {
+		return err
+	}
+	i.parent.put(i.outcome(w))
+	if to.State != record.Waiting {
+		if err := i.closeLog(); err != nil {
+			i.parent.home.warn("%s: %v", i.Session, err)
+		}
+	}
+	return nil
+}
+
+// outcome returns the outcome of an end record.
+func (i *Item) outcome(w record.Work) Outcome {
+	return Outcome{ID: i.ID, Kind: i.Kind, Agent: i.Agent, N: w.N, Status: Status{w.State, w.Reason}, Text: w.Text, Started: i.At, At: w.At}
+}
+
+// read reads the progress of the work from the child's file, the end records, and the
+// last text of the child.
+func (i *Item) read() (ends []record.Work, said string, err error) {
+	i.p = spawned()
+	s, err := i.parent.home.Sessions.Read(i.Session)
+	if err != nil {
+		return nil, "", err
+	}
+	for l, lerr := range s.Lines(0) {
+		err = errors.Join(err, lerr)
+		switch l.Kind {
+		case record.KindMessage:
+			if i.p = i.p.take(nil); l.Message.Role == record.RoleUser {
+				i.p = i.p.take(record.WorkKeys(l.Raw))
+			} else if l.Message.Role == record.RoleAssistant && l.Message.Content != "" {
+				said = l.Message.Content
+			}
+		case record.KindUnknown:
+			w, ok := record.ParseWork(l.Raw)
+			if !ok || w.Op == record.WorkStart || w.Op == record.WorkOpen {
+				continue
+			}
+			next, terr := i.p.after(w)
+			if terr != nil {
+				continue
+			}
+			if i.p = next; w.Op == record.WorkEnd {
+				ends = append(ends, w)
+			}
+		}
+	}
+	return ends, said, errors.Join(err, s.Close())
+}

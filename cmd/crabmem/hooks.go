@@ -41,8 +41,7 @@ machine. Codex runs a hook only after you trust it in /hooks.
 The hooks apply to all projects, except for those that crabmem hook excludes:
 crabmem config set hooks.exclude '["~/work/secret"]'. In Claude Code and Codex
 the events are SessionStart, PreCompact, Stop, and SessionEnd; in Gemini CLI
-SessionStart, PreCompress, AfterAgent, and SessionEnd. crabmem cannot read the
-transcripts of Gemini CLI, so its sessions are not imported.
+SessionStart, PreCompress, AfterAgent, and SessionEnd.
 
 install shows the change and asks before it writes; --yes does not ask. It keeps
 all other bytes of the file, including comments and other hooks, and a copy of

@@ -58,7 +58,7 @@ func importCommand(c *app) *cobra.Command {
   chatgpt       conversations.json of a ChatGPT export, or the export archive
   claude        a Claude export: the archive, its directory, or one of the files
                 conversations.json, memories.json, and projects.json
-  transcripts   a session of Claude Code or Codex, or a directory of sessions
+  transcripts   sessions of Claude Code, Codex, Gemini CLI: file or directory
   engram, claude-mem, walrus, spacebot
                 a SQLite database; needs the program crabmem-sqlite
 

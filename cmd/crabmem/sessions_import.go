@@ -55,10 +55,11 @@ func sessionsImportCommand(c *app) *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
 		Use:   "import PATH...",
-		Short: "import sessions of Claude Code and Codex",
-		Long: `Import the transcripts of Claude Code (~/.claude/projects) and Codex
-(~/.codex/sessions) as read-only sessions. PATH is a transcript, or a directory
-to search for them. import detects the format by content.
+		Short: "import sessions of Claude Code, Codex, Gemini CLI",
+		Long: `Import the transcripts of Claude Code (~/.claude/projects), Codex
+(~/.codex/sessions), and Gemini CLI (~/.gemini/tmp) as read-only sessions. PATH
+is a transcript, or a directory to search for them. import detects the format by
+content. It does not read files session-*.json, of old versions of Gemini CLI.
 
 A transcript becomes one session, however often you import it. import skips a
 transcript if its session has all its texts, such as an older copy. If the
@@ -120,7 +121,7 @@ func (c *app) transcripts(ctx context.Context, paths []string) (found []foreign.
 		if err != nil {
 			f := classify(err)
 			if f.Code != cli.ExitPermission {
-				f.Code, f.Kind, f.Remedy = cli.ExitFailure, "failed", "use a transcript of Claude Code or Codex, or a directory that contains transcripts"
+				f.Code, f.Kind, f.Remedy = cli.ExitFailure, "failed", "use a transcript of Claude Code, Codex, or Gemini CLI, or a directory that contains transcripts"
 			}
 			return nil, 0, f
 		}

@@ -21,6 +21,7 @@ const (
 	maxDepth = 32      // of directories
 	maxNames = 500_000 // in all of them
 	maxHead  = 64      // lines that detect reads of a file
+	maxRoot  = 4096    // bytes of the path of a project
 )
 
 // Kind is a program that writes transcripts.
@@ -32,6 +33,7 @@ type Kind struct {
 var (
 	claudeCode = &Kind{"claude-code", readClaudeCode}
 	codex      = &Kind{"codex", readCodex}
+	gemini     = &Kind{"gemini-cli", readGemini}
 )
 
 // File is a file that looks like a tool's transcript.
@@ -94,6 +96,10 @@ func (f File) Read(fsys vfs.FS) (Transcript, error) {
 	}
 	t, err := f.Kind.read(r)
 	r.Close()
+	if f.Kind == gemini { // the directory of its chats has the working directory's path
+		root, _ := vfs.ReadFile(fsys, filepath.Join(filepath.Dir(filepath.Dir(f.Path)), ".project_root"), maxRoot)
+		t.dir = strings.TrimSpace(string(root))
+	}
 	t.Meta.Project = sessionlog.ProjectOf(fsys, t.dir)
 	for _, bad := range t.Bad {
 		bad.Path = f.Path
@@ -228,6 +234,8 @@ func detectLine(o object) *Kind {
 		typ == "" && id != "" && o.text("timestamp") != "" && (o["instructions"] != nil || o["git"] != nil),
 		typ == "" && o.text("record_type") == "state":
 		return codex
+	case typ == "" && o.text("projectHash") != "" && o.text("sessionId") != "":
+		return gemini
 	}
 	return nil
 }

@@ -41,6 +41,8 @@ func TestTranscriptKind(t *testing.T) {
 		{`{"id":"c","timestamp":"2025-08-18T01:16:13.522Z","instructions":null}`, codex},
 		{`{"id":"c","timestamp":"2025-08-18T01:16:13.522Z","git":{}}`, codex},
 		{`{"record_type":"state"}`, codex},
+		{`{"sessionId":"s","projectHash":"h","startTime":"2026-11-30T04:06:50.808Z"}`, gemini},
+		{`{"sessionId":"s","startTime":"2026-11-30T04:06:50.808Z"}`, nil},
 		{"{}\n" + codexLine + claudeLine, codex},
 		{"", nil},
 		{"\n\n\n", nil},
@@ -203,7 +205,7 @@ func TestFindTranscriptFiles(t *testing.T) {
 	if err != nil || len(got.Failed) > 0 || got.Others > 0 {
 		t.Fatalf("%d others, failed: %v (%v)", got.Others, got.Failed, err)
 	}
-	if len(got.Found) != 12 {
+	if len(got.Found) != 15 {
 		t.Fatalf("%d transcripts: %v", len(got.Found), foundList(got))
 	}
 	sessions := 0
@@ -222,7 +224,7 @@ func TestFindTranscriptFiles(t *testing.T) {
 			}
 		}
 	}
-	if sessions != 8 {
+	if sessions != 10 {
 		t.Errorf("%d sessions, want 8", sessions)
 	}
 }

@@ -1,5 +1,5 @@
-// Package foreign reads the session logs of other programs: Claude Code and
-// Codex. [Find] lists the logs in a directory, [File.Read] converts one to the
+// Package foreign reads the session logs of other programs: Claude Code, Codex,
+// and Gemini CLI. [Find] lists the logs in a directory, [File.Read] converts one to the
 // form that [sessionlog.Importer] imports.
 //
 // [JSONType] and [LoneSurrogate] examine JSON text for other readers of foreign
@@ -40,8 +40,8 @@ const (
 )
 
 var (
-	// ErrNoTranscript is returned for a file that neither tool wrote.
-	ErrNoTranscript = errors.New("not a Claude Code session or a Codex rollout")
+	// ErrNoTranscript is returned for a file that no such program wrote.
+	ErrNoTranscript = errors.New("not a session of Claude Code, Codex, or Gemini CLI")
 	// ErrNoMessages is returned for a transcript without readable messages.
 	ErrNoMessages = errors.New("no messages")
 	// ErrSubAgent is returned for the transcript of a sub-agent. It belongs to

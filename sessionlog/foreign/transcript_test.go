@@ -76,6 +76,7 @@ func TestTranscripts(t *testing.T) {
 	}{
 		"claude-code": {claudeCode, 6},
 		"codex":       {codex, 6},
+		"gemini-cli":  {gemini, 3},
 	} {
 		for _, file := range transcriptFiles(t, tool, kind.files) {
 			data, err := os.ReadFile(file)
@@ -115,6 +116,7 @@ func TestTranscriptErrors(t *testing.T) {
 	}{
 		{"empty file", claudeCode, "", ErrNoMessages},
 		{"empty file", codex, "", ErrNoMessages},
+		{"empty file", gemini, "", ErrNoMessages},
 		{"only a compaction", claudeCode, `{"type":"user","sessionId":"s","isCompactSummary":true,"message":{"content":"x"}}`, ErrNoMessages},
 		{"no id", claudeCode, fmt.Sprintf(user, ""), ErrNoSessionID},
 		{"long id", claudeCode, fmt.Sprintf(user, strings.Repeat("x", 201)), ErrNoSessionID},
@@ -128,7 +130,7 @@ func TestTranscriptErrors(t *testing.T) {
 		}
 	}
 	broken := errors.New("the disk is broken")
-	for _, kind := range []*Kind{claudeCode, codex} {
+	for _, kind := range []*Kind{claudeCode, codex, gemini} {
 		_, err := kind.read(io.MultiReader(strings.NewReader("{}\n{}\n{"), iotest.ErrReader(broken)))
 		if !errors.Is(err, broken) || !strings.Contains(err.Error(), "line 3 (offset 6)") {
 			t.Errorf("%s: %v", kind.Tool, err)
@@ -255,7 +257,7 @@ func TestTranscriptManyLines(t *testing.T) {
 // out is a session.
 func FuzzTranscript(f *testing.F) {
 	n := 0
-	for _, tool := range []string{"claude-code", "codex"} {
+	for _, tool := range []string{"claude-code", "codex", "gemini-cli"} {
 		files, err := filepath.Glob(filepath.Join("../../testdata/transcripts", tool, "*.jsonl"))
 		if err != nil {
 			f.Fatal(err)
@@ -281,7 +283,7 @@ func FuzzTranscript(f *testing.F) {
 				checkObject(t, line)
 			}
 		}
-		for _, kind := range []*Kind{claudeCode, codex} {
+		for _, kind := range []*Kind{claudeCode, codex, gemini} {
 			tr, err := kind.read(bytes.NewReader(data))
 			if again := describe(kind.read(bytes.NewReader(data))); !bytes.Equal(again, describe(tr, err)) {
 				t.Fatalf("%s: read differently the second time", kind.Tool)

@@ -35,7 +35,7 @@ const (
 	Spacebot    = "spacebot"     // typed memories in SQLite
 	Engram      = "engram"       // observations in SQLite
 	ClaudeMem   = "claude-mem"   // observations and summaries in SQLite
-	Transcripts = "transcripts"  // session logs of Claude Code and Codex
+	Transcripts = "transcripts"  // session logs of Claude Code, Codex, and Gemini CLI
 )
 
 // Limits of a source.

@@ -106,7 +106,7 @@ var mayImport = map[string][]string{
 	"cmd/crabmem/internal/cli":         {"daemon/display", "daemon/errtable"},
 	"cmd/crabmem/internal/mcpclient":   {"daemon/display"},
 	"cmd/crabmem/internal/catalog":     {"crmem/vfs"},
-	"cmd/crabmem/internal/agenthook":   {"crmem/vfs", "daemon/display"},
+	"cmd/crabmem/internal/agenthook":   {"crmem/vfs", "daemon/display", "sessionlog/foreign"},
 	"cmd/crabmem/internal/doctor": {"cmd/crabmem/internal/agenthook", "cmd/crabmem/internal/cli", "cmd/crabmem/internal/mcpclient", "crmem", "crmem/vfs", "daemon", "daemon/client", "daemon/config", "daemon/cron",
 		"daemon/display", "daemon/errtable", "daemon/model", "daemon/gateway", "daemon/op", "daemon/sandbox", "daemon/service", "daemon/secret", "daemon/skill", "daemon/tool", "daemon/embedder"},
 	"cmd/crabmem/internal/vault": {"crmem", "crmem/metadata", "crmem/tree"},

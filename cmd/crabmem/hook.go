@@ -46,7 +46,8 @@ or session-end.
 session-start prints what crabmem context prints for the project of the working
 directory, in the form that these programs define. The other events import the
 transcript of the session, as crabmem sessions import does: secrets are
-redacted, no model is called, and an unchanged transcript is not read.
+redacted, no model is called, and an unchanged transcript is not read. Of a long
+transcript that grew, only the new lines are read.
 
 A hook reads nothing of an excluded project: one in a directory of [hooks]
 exclude, or with a file ` + agenthook.Off + ` in or above its working directory.
@@ -189,6 +190,9 @@ func (c *app) importByHook(ctx context.Context, path string) error {
 	}
 	var skipped error
 	err = home.Update(path, c.lockWait, func(r *agenthook.Record) error {
+		if c.extendSession(path, r) == nil {
+			return nil
+		}
 		files, err := c.importTranscripts(ctx, []string{path}, false)
 		if errors.Is(err, foreign.ErrNoTranscript) {
 			return nil // it has no line that identifies it yet
@@ -202,9 +206,36 @@ func (c *app) importByHook(ctx context.Context, path string) error {
 		if f.ID != "" && f.ID != r.Session {
 			r.Session, r.Created = f.ID, f.Outcome == outcomeImported
 		}
+		r.Mark, r.Bytes = f.mark, f.size
 		return nil
 	})
 	return errors.Join(err, skipped)
+}
+
+// extendSession imports the lines that were added to a transcript. After an error, the
+// complete transcript must be imported.
+func (c *app) extendSession(path string, r *agenthook.Record) error {
+	t, err := foreign.ReadFrom(c.fs, path, r.Mark)
+	if err != nil {
+		return err
+	}
+	if _, err := c.redactItems(&t.Meta.Title, t.Items); err != nil {
+		return err
+	}
+	if len(t.Items) > 0 {
+		if err := c.writeSessions("import", true, func(d *sessionlog.Dir) (err error) {
+			im, err := d.NewImporter(false)
+			if err != nil {
+				return err
+			}
+			r.Bytes, err = im.Extend(r.Session, r.Bytes, t.Meta, t.Items)
+			return errors.Join(err, im.Close())
+		}); err != nil {
+			return err
+		}
+	}
+	r.Mark = t.Mark
+	return nil
 }
 
 // hookHome returns the home's part for hooks.

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/iotest"
@@ -29,6 +30,8 @@ type hooked struct {
 
 	mu   sync.Mutex
 	used []string // paths that hooks opened or listed
+
+	reads atomic.Int64 // bytes
 }
 
 func newHooked(t *testing.T) *hooked {
@@ -88,7 +91,7 @@ func (f usedFS) ReadDir(name string) ([]os.DirEntry, error) {
 func (h *hooked) run(stdin io.Reader, args ...string) (stdout, stderr string, code int) {
 	var out, errs bytes.Buffer
 	c := newApp(stdin, &out, &errs)
-	c.fs = usedFS{h: h}
+	c.fs = countingFS{usedFS{h: h}, &h.reads}
 	c.now = func() time.Time { return fixedNow }
 	c.Getenv = func(k string) string { return h.env[k] }
 	code = c.report(c.execute(h.t.Context(), args))

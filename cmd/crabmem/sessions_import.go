@@ -38,6 +38,8 @@ type importedFile struct {
 	Mended   int64           `json:"mended_lines"` // in which a lone surrogate became U+FFFD
 	LeftOut  []foreign.Tally `json:"left_out"`     // omitted lines and parts
 	title    string
+	size     int64        // of the session's file
+	mark     foreign.Mark // after the last line
 }
 
 // importedFiles is the answer of sessions import.
@@ -227,6 +229,12 @@ func (c *app) importOne(im *sessionlog.Importer, file foreign.File, taken map[st
 		return f, nil
 	}
 	f.ID = did.ID
+	if t.Mark.Offset > 0 && did.ID != "" {
+		f.mark = t.Mark
+		if f.size, err = im.Size(did.ID); err != nil {
+			return f, err
+		}
+	}
 	if did.Created {
 		f.Differs = cmp.Or(did.DiffersFrom, taken[session])
 	}

@@ -27,8 +27,8 @@ import (
 // The title is that of the last custom-title line, else of the last ai-title
 // line, else of the last summary line whose leaf is in the file. Other summary
 // lines belong to other sessions.
-func readClaudeCode(r io.Reader) (Transcript, error) {
-	c := claudeReader{seen: make(map[string]bool), typed: make(map[string]int)}
+func readClaudeCode(r io.Reader, from Mark) (Transcript, error) {
+	c := claudeReader{builder: builder{from: from}, seen: make(map[string]bool), typed: make(map[string]int)}
 	if err := c.read(r, c.record); err != nil {
 		return Transcript{}, err
 	}
@@ -42,6 +42,7 @@ func readClaudeCode(r io.Reader) (Transcript, error) {
 		}
 	}
 	c.insertQueued()
+	c.t.Mark.Answer = cmp.Or(digest(c.answer), from.Answer)
 	t, err := c.finish("claude-code", c.id, title)
 	if errors.Is(err, ErrNoMessages) && c.sidechain {
 		err = ErrSubAgent
@@ -177,6 +178,7 @@ func (c *claudeReader) assistant(id string, content claudeContent) {
 	m := sessionlog.Message{
 		Role: record.RoleAssistant, Content: content.text, ReasoningContent: content.thinking, ToolCalls: content.calls,
 	}
+	c.earlier = c.earlier || id != "" && digest(id) == c.from.Answer
 	c.buf = m.AppendLine(c.buf[:0])
 	if n := len(c.buf); id != "" && id == c.answer && c.size+n <= maxImportedLine {
 		c.size += n

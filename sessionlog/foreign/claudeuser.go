@@ -202,6 +202,7 @@ func (c *claudeReader) insertQueued() {
 		if c.typed[strings.TrimSpace(q.text)] > q.typed {
 			continue
 		}
+		c.t.Mark.Offset = 0 // a later line may have the text
 		m := sessionlog.Message{Role: record.RoleUser, Content: q.text}
 		if n := len(c.t.Items); c.message(q.line, m) > 0 {
 			item := c.t.Items[n]

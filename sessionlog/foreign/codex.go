@@ -25,10 +25,13 @@ import (
 //     of other types are counted and omitted.
 //
 // The title is the last name of the thread.
-func readCodex(r io.Reader) (Transcript, error) {
-	c := codexReader{seen: make(map[string]int)}
+func readCodex(r io.Reader, from Mark) (Transcript, error) {
+	c := codexReader{builder: builder{from: from}, id: from.ID, seen: make(map[string]int)}
 	if err := c.read(r, c.record); err != nil {
 		return Transcript{}, err
+	}
+	if c.began > 0 {
+		c.t.Mark.Answer = "open"
 	}
 	c.flush()
 	t, err := c.finish("codex", c.id, c.title)
@@ -248,6 +251,7 @@ func (c *codexReader) add(m sessionlog.Message) {
 		c.flush()
 	}
 	if c.began == 0 {
+		c.earlier = c.earlier || c.from.Answer != "" && len(c.t.Items) == 0
 		c.answer, c.began, c.size = m, c.line, n
 		return
 	}

@@ -14,6 +14,7 @@ const codexSummary = "Another language model started to solve this problem and p
 // compacted reads a compaction. Its replacement_history repeats messages of the file,
 // but in a fork it has the only copy.
 func (c *codexReader) compacted(o object) error {
+	c.earlier = true // the items may be in the lines before
 	items, err := o.blocks("replacement_history")
 	summary := o.text("message")
 	count := make(map[string]int)

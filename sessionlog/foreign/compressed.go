@@ -73,6 +73,11 @@ func compressionOf(head []byte) int {
 	return -1
 }
 
+// plainFile reads a file that is not compressed.
+type plainFile struct{ io.Reader }
+
+func (plainFile) Close() error { return nil }
+
 // uncompressed returns a reader of a file's content. The caller closes the file, too.
 func uncompressed(f vfs.File) (io.ReadCloser, error) {
 	head := make([]byte, 4)
@@ -82,7 +87,7 @@ func uncompressed(f vfs.File) (io.ReadCloser, error) {
 	}
 	i := compressionOf(head[:n])
 	if i < 0 {
-		return io.NopCloser(f), nil
+		return plainFile{f}, nil
 	}
 	r, err := compressions[i].open(f)
 	if err != nil {

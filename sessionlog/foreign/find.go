@@ -27,13 +27,14 @@ const (
 // Kind is a program that writes transcripts.
 type Kind struct {
 	Tool string // as in sessionlog.Meta.Agent
-	read func(io.Reader) (Transcript, error)
+	read func(io.Reader, Mark) (Transcript, error)
 }
 
 var (
 	claudeCode = &Kind{"claude-code", readClaudeCode}
 	codex      = &Kind{"codex", readCodex}
 	gemini     = &Kind{"gemini-cli", readGemini}
+	kinds      = []*Kind{claudeCode, codex, gemini}
 )
 
 // File is a file that looks like a tool's transcript.
@@ -94,7 +95,12 @@ func (f File) Read(fsys vfs.FS) (Transcript, error) {
 	if err != nil {
 		return Transcript{}, errors.Join(fmt.Errorf("%s: %w", f.Path, err), file.Close())
 	}
-	t, err := f.Kind.read(r)
+	t, err := f.Kind.read(r, Mark{})
+	if _, plain := r.(plainFile); !plain || t.Mark.Offset < minMark {
+		t.Mark.Offset = 0
+	} else if err == nil {
+		t.Mark.Sum, err = sumBefore(file, t.Mark.Offset)
+	}
 	r.Close()
 	if f.Kind == gemini { // the directory of its chats has the working directory's path
 		root, _ := vfs.ReadFile(fsys, filepath.Join(filepath.Dir(filepath.Dir(f.Path)), ".project_root"), maxRoot)

@@ -23,8 +23,8 @@ import (
 //     other types are counted and omitted.
 //
 // The title is the summary of the session.
-func readGemini(r io.Reader) (Transcript, error) {
-	g := geminiReader{index: make(map[string]int), seen: make(map[string]bool)}
+func readGemini(r io.Reader, from Mark) (Transcript, error) {
+	g := geminiReader{builder: builder{from: from}, index: make(map[string]int), seen: make(map[string]bool)}
 	if err := g.read(r, g.record); err != nil {
 		return Transcript{}, err
 	}
@@ -84,6 +84,7 @@ func (g *geminiReader) record(o object) error {
 	g.subAgent = g.subAgent || set.text("kind") == "subagent"
 	g.at(set.text("startTime"))
 	list, err := set.blocks("messages")
+	g.earlier = g.earlier || len(list) > 0
 	for _, m := range list {
 		err = errors.Join(err, g.readMessage(m, true))
 	}
@@ -130,6 +131,8 @@ func (g *geminiReader) readMessage(o object, isCopy bool) error {
 		g.messages = append(g.messages, geminiMessage{line: g.line, summary: role == record.RoleUser && strings.Contains(text, "<state_snapshot>")})
 		g.messages[n].Role = role
 	}
+	g.t.Mark.Answer = digest(o.text("id")) // a later line may repeat it
+	g.earlier = g.earlier || g.t.Mark.Answer == g.from.Answer && g.from.Offset > 0
 	m := &g.messages[i]
 	m.Content = cmp.Or(m.Content, text) // a later copy may be shorter
 	g.seen[role+"\x00"+text] = true

@@ -9,6 +9,7 @@ package foreign
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -66,6 +67,8 @@ type Transcript struct {
 
 	dir string // the first working directory
 
+	Mark Mark // after the last line; its Offset is 0 if it is not a place to continue
+
 	BadLines int64                 // lines in an unknown form, which are omitted
 	Bad      []*record.FormatError // the first of them, without a path
 }
@@ -92,11 +95,12 @@ type lineReader struct {
 	number int64  // of line, from 1
 	offset int64  // of line
 	next   int64  // offset of the next line
+	ended  bool   // the line has its end
 	limit  int64  // of the file
 }
 
 func newLineReader(r io.Reader) *lineReader {
-	return &lineReader{r: bufio.NewReaderSize(r, 64<<10), limit: maxTranscript}
+	return &lineReader{r: bufio.NewReaderSize(r, 64<<10), limit: maxTranscript, ended: true}
 }
 
 // read reads the next line. It returns io.EOF after the last one.
@@ -120,6 +124,7 @@ func (l *lineReader) read() error {
 		case err != nil && err != io.EOF:
 			return err
 		}
+		l.ended = err == nil
 		l.number++
 		if l.number == 1 {
 			l.line = bytes.TrimPrefix(l.line, []byte("\ufeff"))
@@ -149,6 +154,9 @@ type builder struct {
 	dir  string // the first working directory
 
 	created, last time.Time // the first and the greatest time of a line
+
+	from    Mark // before the first line
+	earlier bool // the lines change how those before the mark are read
 }
 
 // read calls line with every object of a file. An error of line makes the line
@@ -158,6 +166,9 @@ func (b *builder) read(r io.Reader, line func(object) error) error {
 	for {
 		err := lines.read()
 		if err == io.EOF {
+			if lines.ended {
+				b.t.Mark.Offset = b.from.Offset + lines.next
+			}
 			return nil
 		}
 		if err != nil {
@@ -245,6 +256,7 @@ func (b *builder) at(timestamp string) {
 	if t.After(b.last) {
 		b.last = t
 	}
+	b.earlier = b.earlier || !t.After(b.from.Last)
 }
 
 // message adds a message that began in a line, and returns the length of its
@@ -281,6 +293,21 @@ func (b *builder) summary(s string) {
 // time 1970.
 func (b *builder) finish(tool, id, title string) (Transcript, error) {
 	slices.SortFunc(b.t.Skipped, func(x, y Tally) int { return strings.Compare(x.Reason, y.Reason) })
+	if from := &b.from; from.Offset > 0 {
+		id = cmp.Or(id, from.ID)
+		marker := slices.ContainsFunc(b.t.Items, func(i sessionlog.Item) bool { return i.Marker })
+		if b.earlier || marker || id != from.ID || title != "" && digest(title) != from.Title {
+			return b.t, ErrEarlier
+		}
+	}
+	m := &b.t.Mark
+	m.Tool, m.ID, m.Title, m.Last = tool, id, cmp.Or(digest(title), b.from.Title), b.last
+	if m.Last.Before(b.from.Last) {
+		m.Last = b.from.Last
+	}
+	if len(b.t.Items) == 0 {
+		m.Answer = b.from.Answer
+	}
 	if !slices.ContainsFunc(b.t.Items, func(i sessionlog.Item) bool { return !i.Marker }) {
 		return b.t, ErrNoMessages
 	}

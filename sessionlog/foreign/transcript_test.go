@@ -83,9 +83,9 @@ func TestTranscripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := describe(kind.read(bytes.NewReader(data)))
+			got := describe(kind.read(bytes.NewReader(data), Mark{}))
 			// As slowly as a file can be read, and once more.
-			if again := describe(kind.read(iotest.OneByteReader(bytes.NewReader(data)))); !bytes.Equal(got, again) {
+			if again := describe(kind.read(iotest.OneByteReader(bytes.NewReader(data)), Mark{})); !bytes.Equal(got, again) {
 				t.Errorf("%s: read differently the second time:\n%s", file, cmp.Diff(string(got), string(again)))
 			}
 			name := strings.TrimSuffix(file, ".jsonl") + ".want"
@@ -125,13 +125,13 @@ func TestTranscriptErrors(t *testing.T) {
 {"type":"response_item","payload":{"type":"message","role":"user","content":"x"}}`, ErrSubAgent},
 		{"an id", claudeCode, fmt.Sprintf(user, "s"), nil},
 	} {
-		if _, err := c.kind.read(strings.NewReader(c.file)); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+		if _, err := c.kind.read(strings.NewReader(c.file), Mark{}); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 			t.Errorf("%s, %s: %v, want %v", c.kind.Tool, c.name, err, c.want)
 		}
 	}
 	broken := errors.New("the disk is broken")
 	for _, kind := range []*Kind{claudeCode, codex, gemini} {
-		_, err := kind.read(io.MultiReader(strings.NewReader("{}\n{}\n{"), iotest.ErrReader(broken)))
+		_, err := kind.read(io.MultiReader(strings.NewReader("{}\n{}\n{"), iotest.ErrReader(broken)), Mark{})
 		if !errors.Is(err, broken) || !strings.Contains(err.Error(), "line 3 (offset 6)") {
 			t.Errorf("%s: %v", kind.Tool, err)
 		}
@@ -170,7 +170,7 @@ func TestTranscriptBounds(t *testing.T) {
 			fill(maxLine*3/4, `","`), strings.NewReader(`"]}]}}`+"\n"), line(100, "y")), 1,
 			[]Tally{{tooLong, 1, []int64{1}}}, "", 100 - len(head+tail)},
 	} {
-		tr, err := readClaudeCode(c.file)
+		tr, err := readClaudeCode(c.file, Mark{})
 		if err != nil || len(tr.Items) != c.items || len(tr.Items[0].Message.Content) != c.contents {
 			t.Errorf("%s: %d items (%v)", c.name, len(tr.Items), err)
 			continue
@@ -223,12 +223,12 @@ func TestTranscriptManyLines(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("x", 5<<20)
 	answer := `{"type":"assistant","sessionId":"s","message":{"id":"m","content":[{"type":"text","text":"` + text + `"}]}}` + "\n"
-	tr, err := readClaudeCode(strings.NewReader(strings.Repeat(answer, 14)))
+	tr, err := readClaudeCode(strings.NewReader(strings.Repeat(answer, 14)), Mark{})
 	if err != nil || len(tr.Items) != 2 || len(tr.Items[0].Message.Content) < 60<<20 || len(tr.Items[1].Message.Content) < len(text) {
 		t.Errorf("claude-code: %d items (%v)", len(tr.Items), err)
 	}
 	thought := `{"type":"reasoning","summary":[{"type":"summary_text","text":"` + text + `"}]}` + "\n"
-	tr, err = readCodex(strings.NewReader(`{"id":"s","timestamp":"","git":{}}` + "\n" + strings.Repeat(thought, 14)))
+	tr, err = readCodex(strings.NewReader(`{"id":"s","timestamp":"","git":{}}`+"\n"+strings.Repeat(thought, 14)), Mark{})
 	if err != nil || len(tr.Items) != 2 || len(tr.Items[0].Message.ReasoningContent) < 60<<20 {
 		t.Errorf("codex: %d items (%v)", len(tr.Items), err)
 	}
@@ -237,7 +237,7 @@ func TestTranscriptManyLines(t *testing.T) {
 	for i := range 1000 {
 		fmt.Fprintf(&b, "{\"type\":\"t%d\"}\n{\"type\":\"again\"}\n[]\n", i)
 	}
-	tr, err = readClaudeCode(strings.NewReader(b.String()))
+	tr, err = readClaudeCode(strings.NewReader(b.String()), Mark{})
 	if !errors.Is(err, ErrNoMessages) || tr.Lines != 3000 || tr.BadLines != 1000 || len(tr.Bad) != maxBadLines {
 		t.Errorf("%d lines, %d bad and %d of them kept (%v)", tr.Lines, tr.BadLines, len(tr.Bad), err)
 	}
@@ -284,8 +284,8 @@ func FuzzTranscript(f *testing.F) {
 			}
 		}
 		for _, kind := range []*Kind{claudeCode, codex, gemini} {
-			tr, err := kind.read(bytes.NewReader(data))
-			if again := describe(kind.read(bytes.NewReader(data))); !bytes.Equal(again, describe(tr, err)) {
+			tr, err := kind.read(bytes.NewReader(data), Mark{})
+			if again := describe(kind.read(bytes.NewReader(data), Mark{})); !bytes.Equal(again, describe(tr, err)) {
 				t.Fatalf("%s: read differently the second time", kind.Tool)
 			}
 			if err == nil {

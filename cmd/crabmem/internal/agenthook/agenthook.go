@@ -17,6 +17,7 @@ import (
 
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/display"
+	"crabmem/sessionlog/foreign"
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
@@ -122,6 +123,9 @@ type Record struct {
 	Modified   time.Time `json:"modified"`
 	Session    string    `json:"session"` // empty if the transcript has no messages
 	Created    bool      `json:"created"` // a hook created the session
+
+	Mark  foreign.Mark `json:"mark"`  // the end of the imported lines
+	Bytes int64        `json:"bytes"` // of the session's file
 }
 
 func (h Home) records() string { return filepath.Join(h.Dir, "hooks") }

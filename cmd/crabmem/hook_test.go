@@ -258,6 +258,27 @@ func fifo(name string) string {
 	return name
 }
 
+// TestDoctorHookProgram finds a missing program in the hooks of an agent.
+func TestDoctorHookProgram(t *testing.T) {
+	t.Parallel()
+	h := newHooked(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := h.path("crabmem")
+	if err := os.Symlink(self, there); err != nil {
+		t.Skipf("SKIPPED: no symbolic links here: %v", err)
+	}
+	for program, missing := range map[string]bool{there: false, h.path("old/crabmem"): true} {
+		h.write(".gemini/settings.json", fmt.Sprintf(`{"hooks": {"AfterAgent": [{"hooks": [{"type": "command", "command": %q}]}]}}`, program+" hook stop"))
+		out, _, code := h.run(strings.NewReader(""), "doctor", "--quiet")
+		if found := strings.Contains(out, "hooks gemini-cli") && strings.Contains(out, "which is missing or not a program") && strings.Contains(out, "crabmem hooks install gemini-cli"); found != missing || missing && code != 1 {
+			t.Errorf("%s: exit code %d, %s", program, code, out)
+		}
+	}
+}
+
 // TestHookInputWithoutEnd ends a hook whose client sends too much, or nothing.
 func TestHookInputWithoutEnd(t *testing.T) {
 	h := newHooked(t)

@@ -29,12 +29,27 @@ func (d *doctor) checkClients(context.Context) {
 			d.checkClient(c, path, servers[name])
 		}
 	}
+	for _, c := range mcpclient.HookClients() {
+		text, err := vfs.ReadFile(d.FS, c.File(d.Clients), mcpclient.MaxBytes)
+		programs, _ := mcpclient.HookPrograms(text) // none in a file with a syntax error
+		if err == nil && len(programs) > 0 {
+			d.checkProgram("hooks "+c.ID, "run crabmem hooks install "+c.ID, c.File(d.Clients), programs[0])
+		}
+	}
+}
+
+// checkProgram reports whether the program that a client's file starts exists.
+func (d *doctor) checkProgram(name, fix, path, program string) bool {
+	_, err := exec.LookPath(program)
+	if err != nil {
+		d.fail(name, fix, "%s starts %s, which is missing or not a program", path, errtable.ShellWord(program))
+	}
+	return err == nil
 }
 
 func (d *doctor) checkClient(c mcpclient.Client, path string, e mcpclient.Entry) {
 	name, fix := "client "+c.ID, "run crabmem mcp install "+c.ID
-	if _, err := exec.LookPath(e.Command); err != nil {
-		d.fail(name, fix, "%s starts %s, which is missing or not a program", path, errtable.ShellWord(e.Command))
+	if !d.checkProgram(name, fix, path, e.Command) {
 		return
 	}
 	home := filepath.Join(d.Clients.Home, ".crabtalk")

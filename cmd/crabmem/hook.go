@@ -50,8 +50,9 @@ redacted, no model is called, and an unchanged transcript is not read. Of a long
 transcript that grew, only the new lines are read.
 
 A hook reads nothing of an excluded project: one in a directory of [hooks]
-exclude, or with a file ` + agenthook.Off + ` in or above its working directory.
-Links and letter case make no difference.
+exclude, one outside the directories of [hooks] only, if there are any, or one
+with a file ` + agenthook.Off + ` in or above its working directory. Links and
+letter case make no difference.
 
 With an EVENT, hook always exits with 0, within 10 seconds: an error must not
 stop the agent. The error is the last line of logs/hooks.log in the home, which
@@ -148,12 +149,12 @@ func (c *app) hookExcludes(dirs ...string) (bool, error) {
 	if err != nil {
 		return true, err
 	}
-	var list []string
-	for _, dir := range conf.Hooks.Exclude {
-		if rest, ok := strings.CutPrefix(dir, "~/"); ok {
-			dir = filepath.Join(m.Home, rest)
+	for _, list := range [][]string{conf.Hooks.Exclude, conf.Hooks.Only} {
+		for i, dir := range list {
+			if rest, ok := strings.CutPrefix(dir, "~/"); ok {
+				list[i] = filepath.Join(m.Home, rest)
+			}
 		}
-		list = append(list, dir)
 	}
 	for _, dir := range dirs {
 		if dir == "" {
@@ -162,7 +163,12 @@ func (c *app) hookExcludes(dirs ...string) (bool, error) {
 		if !filepath.IsAbs(dir) {
 			return true, fmt.Errorf("directory %s: want an absolute path", display.Quoted(dir))
 		}
-		if excluded, err := agenthook.Excluded(c.fs, dir, list); err != nil || excluded {
+		excluded, err := agenthook.Excluded(c.fs, dir, conf.Hooks.Exclude)
+		if err == nil && !excluded && len(conf.Hooks.Only) > 0 {
+			excluded, err = agenthook.Excluded(c.fs, dir, conf.Hooks.Only)
+			excluded = !excluded
+		}
+		if err != nil || excluded {
 			return true, err
 		}
 	}

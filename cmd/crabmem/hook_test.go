@@ -329,6 +329,9 @@ func TestHookExcluded(t *testing.T) {
 			h.write(".crabtalk/config.toml", fmt.Sprintf("[hooks]\nexclude = [%q]\n", strings.ReplaceAll(dir, "USER", h.user)))
 		}
 	}
+	only := func(dir string) func(h *hooked) {
+		return func(h *hooked) { h.write(".crabtalk/config.toml", fmt.Sprintf("[hooks]\nonly = [%q]\n", dir)) }
+	}
 	link := func(h *hooked) {
 		if err := os.Symlink(h.path("work/shop"), h.path("link")); err != nil {
 			t.Fatal(err)
@@ -354,6 +357,12 @@ func TestHookExcluded(t *testing.T) {
 		"file at the target": {func(h *hooked) { link(h); h.write("work/.crabmem-off", "") }, "link", "", false},
 		"client's project":   {exclude("~/work/shop"), ".", "work/shop", false},
 		"another project":    {exclude("~/work/other"), "work/shop", "work/shop", true},
+		"only this":          {only("~/work/shop"), "work/shop/cmd", "work/shop", true},
+		"only this, by case": {only("~/WORK"), "work/shop", "", true},
+		"only this link":     {func(h *hooked) { link(h); only("~/link")(h) }, "work/shop", "", true},
+		"only another":       {only("~/work/page"), "work/shop", "", false},
+		"only a part":        {only("~/work/shop/cmd"), "work/shop/cmd", "work/shop", false},
+		"only, and the file": {func(h *hooked) { only("~/work")(h); h.write("work/.crabmem-off", "") }, "work/shop", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

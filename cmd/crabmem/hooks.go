@@ -1,12 +1,17 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
+	"io"
+	"path/filepath"
 	"strings"
 
 	"crabmem/cmd/crabmem/internal/agenthook"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/cmd/crabmem/internal/mcpclient"
+	"crabmem/daemon/config"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/op"
@@ -38,8 +43,10 @@ func hooksInstallCommand(c *app) *cobra.Command {
 (~/.gemini/settings.json). Without CLIENT, install selects the clients of this
 machine. Codex runs a hook only after you trust it in /hooks.
 
-The hooks apply to all projects, except for those that crabmem hook excludes:
-crabmem config set hooks.exclude '["~/work/secret"]'. In Claude Code and Codex
+On a terminal, install asks for the projects that the hooks apply to; --project
+and --all answer. [hooks] only of the configuration contains them, for all
+clients. Otherwise hooks apply to the projects set before, or to all, but not
+to those that crabmem hook excludes. In Claude Code and Codex
 the events are SessionStart, PreCompact, Stop, and SessionEnd; in Gemini CLI
 SessionStart, PreCompress, AfterAgent, and SessionEnd.
 
@@ -54,8 +61,18 @@ not changed. --print prints the configuration for a new file and writes nothing.
 	}
 	f.register(cmd)
 	cmd.Flags().BoolVar(&f.print, "print", false, "print the configuration and write nothing")
+	var projects []string
+	var all bool
+	cmd.Flags().StringArrayVar(&projects, "project", nil, "apply the hooks only to the projects in this `directory` (repeatable)")
+	cmd.Flags().BoolVar(&all, "all", false, "apply the hooks to all projects")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		command, err := c.hookCommandLine()
+		if err == nil {
+			err = atMostOne(cmd, "project", "all", "print")
+		}
+		if err == nil && !f.print {
+			err = c.setHookProjects(cmd.Context(), projects, all, f.yes)
+		}
 		if err != nil {
 			return err
 		}
@@ -64,6 +81,42 @@ not changed. --print prints the configuration for a new file and writes nothing.
 		}))
 	}
 	return c.outputs(cmd, of[clientEdits]())
+}
+
+// setHookProjects writes the projects to the configuration. Without projects, all, or
+// yes, it asks on a terminal.
+func (c *app) setHookProjects(ctx context.Context, projects []string, all, yes bool) error {
+	if len(projects) == 0 && !all {
+		if yes || c.JSON || !c.IsTerminal(c.Stdin) {
+			return nil
+		}
+		f := initFlags{in: bufio.NewReader(io.LimitReader(c.Stdin, 64<<10))}
+		if answer := f.ask(c, "projects: directories with commas between them, or all", "all"); answer != "all" {
+			projects = strings.Split(answer, ",")
+		}
+	}
+	value := []byte("null") // all
+	for i, dir := range projects {
+		dir = strings.TrimSpace(dir)
+		if rest, ok := strings.CutPrefix(dir, "~/"); ok {
+			m, err := c.clientMachine()
+			if err != nil {
+				return err
+			}
+			dir = filepath.Join(m.Home, rest)
+		}
+		root, err := c.fs.Resolve(dir)
+		if err == nil {
+			_, err = c.fs.ReadDir(root)
+		}
+		if err != nil {
+			return cli.Usagef("--project %s: %v; use a directory", display.Quoted(dir), err)
+		}
+		projects[i] = root
+		value, _ = json.Marshal(projects) // strings
+	}
+	_, err := c.writeConfig(ctx, op.ConfigChange{Keys: []config.Pair{{Key: "hooks.only", Value: string(value)}}})
+	return err
 }
 
 // hookCommandLine returns each event's command, with this command line's home and store.

@@ -200,6 +200,7 @@ type Sessions struct {
 // Hooks is [hooks].
 type Hooks struct {
 	Exclude []string // directories, absolute or beginning with ~/
+	Only    []string // the same; empty: all
 }
 
 // Cron is [cron].

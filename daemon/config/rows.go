@@ -82,6 +82,7 @@ func (c *Config) rows() []row {
 
 		{"hooks.exclude", &c.Hooks.Exclude, eg{[]string{"~/work/secret"}}, checkProject, texts,
 			"directories whose projects the hooks of coding agents do not read; a file .crabmem-off in a project does the same"},
+		{"hooks.only", &c.Hooks.Only, eg{[]string{"~/work/shop"}}, checkProject, texts, "directories whose projects the hooks read; without it, all"},
 
 		{"tools.bash.access", &bash.Access, "base", words{"base", "listed", "never"}, 0, "base: all agents; listed: agents that list bash in tools; never"},
 		{"tools.bash.approve", &bash.Approve, "ask", words{"ask", "allowlist", "off"}, 0, "ask you before a command; allowlist: refuse it; off: run all"},

@@ -64,7 +64,7 @@ func (c *Config) readHalfLife(s *section, text string) {
 	c.HalfLife = age
 }
 
-// checkProject checks a directory of [hooks] exclude.
+// checkProject checks a directory of [hooks].
 func checkProject(dir string) error {
 	if !filepath.IsAbs(dir) && !strings.HasPrefix(dir, "~/") {
 		return fmt.Errorf("%q: want an absolute path, or a path that begins with ~/", short(dir))

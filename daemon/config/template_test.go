@@ -67,7 +67,7 @@ func TestTemplateExamples(t *testing.T) {
 	if len(got.Hooks.Exclude) != 1 {
 		t.Errorf("hooks exclude %q", got.Hooks.Exclude)
 	}
-	got.Hooks.Exclude = nil
+	got.Hooks.Exclude, got.Hooks.Only = nil, nil
 	got.SecretFiles, got.SkillDirs, got.Warnings = nil, nil, nil // the example directory is missing
 	crab, _ := got.Agent("crab")
 	if d := cmp.Diff([]string{"main", "team"}, crab.Spaces()); d != "" {

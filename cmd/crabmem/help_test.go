@@ -253,13 +253,12 @@ func TestExamples(t *testing.T) {
 // exampleShell returns a function that runs a line in a shell, in a directory that
 // contains the store and the home.
 func exampleShell(t *testing.T) func(t *testing.T, dir, line string) {
-	file, env := program(t)
-	path := filepath.Dir(file) + string(os.PathListSeparator) + os.Getenv("PATH")
+	_, env := program(t)
 	return func(t *testing.T, dir, line string) {
 		t.Helper()
 		sh := exec.Command("sh", "-c", line)
 		sh.Dir = dir
-		sh.Env = slices.Concat(env, []string{"XDG_CONFIG_HOME=", "PATH=" + filepath.Join(dir, ".fakes") + string(os.PathListSeparator) + path, "CRABMEM_DB=" + filepath.Join(dir, "memory.db"), "TMPDIR=" + dir,
+		sh.Env = slices.Concat(env, []string{"XDG_CONFIG_HOME=", "PATH=" + filepath.Join(dir, ".fakes") + string(os.PathListSeparator) + os.Getenv("PATH"), "CRABMEM_DB=" + filepath.Join(dir, "memory.db"), "TMPDIR=" + dir,
 			"CRABTALK_HOME=" + filepath.Join(dir, "home"), "HOME=" + dir, "GITHUB_TOKEN=example"})
 		out, err := sh.CombinedOutput()
 		if err != nil {

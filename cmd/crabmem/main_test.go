@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
 		panic(err)
 	}
-	testscript.Main(m, map[string]func(){"crabmem": main, "crabmem-sqlite": func() {
+	testscript.Main(tests{m}, map[string]func(){"crabmem": main, "crabmem-sqlite": func() {
 		os.Exit(sqliterows.Main(os.Args[1:], os.Stdout, os.Stderr))
 	}})
 }
@@ -110,6 +110,7 @@ func scriptParams(t *testing.T) testscript.Params {
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("TMPDIR", filepath.Join(e.WorkDir, ".tmp"))
 			e.Setenv("TZ", "UTC")
+			e.Setenv(secret.KeyringVariable, secret.KeyringOff)
 			e.Setenv("TRANSCRIPTS", transcripts)
 			tiny, err := filepath.Abs(filepath.Join(top, "testdata", "recall", "tiny"))
 			e.Setenv("TINY", tiny)

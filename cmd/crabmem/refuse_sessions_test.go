@@ -81,7 +81,7 @@ func refusesSessions(ts *testscript.TestScript, args []string, writes, finds boo
 		if skip[r.name] || r.writes && !writes || r.finds && !finds || elsewhere(r) {
 			continue
 		}
-		for _, flag := range []string{"", "--json"} {
+		for _, flag := range forms(ts, r) {
 			home, err := os.MkdirTemp(ts.MkAbs("."), "refuse-"+r.name+flag+"-")
 			ts.Check(err)
 			ts.Check(os.CopyFS(filepath.Join(home, "sessions"), os.DirFS(filepath.Join(origin, "sessions"))))

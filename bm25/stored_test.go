@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"crabmem/bench/gate"
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
 	"crabmem/fuzz/race"
@@ -47,7 +48,10 @@ func storedSets(t *testing.T) int {
 		}
 		return n
 	}
-	return 60
+	if gate.Enforced() {
+		return 60
+	}
+	return 24
 }
 
 // storedWords are words that inflect, misspell, join and split, of several scripts.

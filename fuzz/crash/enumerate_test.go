@@ -248,12 +248,12 @@ func (r *run) seqOf(matches func(*crmem.Change) bool) (seq uint64) {
 // TestEnumerate implements L1 and L2. In each sequence it crashes only the last
 // operation, because shorter sequences cover the other operations.
 func TestEnumerate(t *testing.T) {
-	length, every, step := 2, uint64(128), 9*crashtest.Slice // 9 and 14 symbols have no common divisor
+	length, every, step := 2, uint64(512), 29*crashtest.Slice // 29 and 9 have no common divisor with 14 symbols
 	switch {
 	case full:
 		length, every, step = 3, 1, crashtest.Slice
 	case crashtest.Calls:
-		every = 32
+		every, step = 32, 9*crashtest.Slice
 	}
 	distinct := map[uint64]struct{}{} // images of both modes and layers
 	for _, mode := range []string{"log", "literal"} {

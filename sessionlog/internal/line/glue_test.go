@@ -50,14 +50,15 @@ func TestPiecesBounded(t *testing.T) {
 			n := allocated(func() { found = Pieces(nil, c.line, false) })
 			took := time.Since(begun)
 			gate.Time(t, "search", begun, 20*time.Second)
-			for range 4 { // the count includes other goroutines
-				n = min(n, allocated(func() { found = Pieces(nil, c.line, false) }))
+			// Each is some bytes, in a slice that grew.
+			most := int64(64*len(found) + 1<<10)
+			for i := 0; n > most && i < 4; i++ {
+				n = min(n, allocated(func() { found = Pieces(nil, c.line, false) })) // the count includes other goroutines
 			}
 			if r.Kind != record.KindBad || len(found) != c.pieces {
 				t.Errorf("a %v line with %d pieces, want %d", r.Kind, len(found), c.pieces)
 			}
-			// Each is some bytes, in a slice that grew.
-			if most := int64(64*len(found) + 1<<10); n > most {
+			if n > most {
 				t.Errorf("%d bytes allocated, the bound is %d", n, most)
 			}
 			t.Logf("%d pieces, %d bytes allocated, searched for %v, decoded in %v", len(found), n, took, plain)

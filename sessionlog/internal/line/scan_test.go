@@ -219,7 +219,7 @@ func TestHuge(t *testing.T) {
 	meta := part{frameMeta, 1}
 	one := part{`{"role":"user","content":"1"}` + "\n", 1}
 	two := part{`{"role":"user","content":"2"}` + "\n", 1}
-	const gib, mib = 1 << 30, 1 << 20
+	const huge, mib = 256 << 20, 1 << 20
 	for _, c := range []struct {
 		name   string
 		file   parts
@@ -231,31 +231,31 @@ func TestHuge(t *testing.T) {
 		limit  int64
 	}{
 		{
-			name: "1 GiB line", file: parts{meta, one, {"x", gib}, {"\n", 1}, two},
+			name: "256 MiB line", file: parts{meta, one, {"x", huge}, {"\n", 1}, two},
 			lines: 5, damage: "line 4 (offset 80): longer than the limit of 67108864 bytes", says: "user 1|user 2",
 			count: Tally{Messages: 2, Damaged: 1}, memory: 200 * mib,
 		},
 		{
-			name: "1 GiB line, a limit of 1 MiB", file: parts{meta, one, {"x", gib}, {"\n", 1}, two}, limit: 1 * mib,
+			name: "256 MiB line, a limit of 1 MiB", file: parts{meta, one, {"x", huge}, {"\n", 1}, two}, limit: 1 * mib,
 			lines: 5, damage: "line 4 (offset 80): longer than the limit of 1048576 bytes", says: "user 1|user 2",
 			count: Tally{Messages: 2, Damaged: 1}, memory: 4 * mib,
 		},
 		{
-			name: "1 GiB of a message", file: parts{meta, one, {`{"role":"user","content":"`, 1}, {"0123456789abcdef", gib / 16}, {"\"}\n", 1}, two}, limit: 1 * mib,
+			name: "256 MiB of a message", file: parts{meta, one, {`{"role":"user","content":"`, 1}, {"0123456789abcdef", huge / 16}, {"\"}\n", 1}, two}, limit: 1 * mib,
 			lines: 5, damage: "line 4 (offset 80): longer than the limit of 1048576 bytes", says: "user 1|user 2",
 			count: Tally{Messages: 2, Damaged: 1}, memory: 4 * mib,
 		},
 		{
-			name: "1 GiB torn", file: parts{meta, one, {"\x00", gib}}, limit: 1 * mib,
-			lines: 4, says: "user 1", count: Tally{Messages: 1, Torn: gib}, memory: 4 * mib,
+			name: "256 MiB torn", file: parts{meta, one, {"\x00", huge}}, limit: 1 * mib,
+			lines: 4, says: "user 1", count: Tally{Messages: 1, Torn: huge}, memory: 4 * mib,
 		},
 		{
-			name: "1 GiB first line", file: parts{{"{", gib}, {"\n", 1}, one}, limit: 1 * mib,
+			name: "256 MiB first line", file: parts{{"{", huge}, {"\n", 1}, one}, limit: 1 * mib,
 			lines: 2, damage: "line 1 (offset 0): longer than the limit of 1048576 bytes", says: "user 1",
 			count: Tally{Messages: 1, Damaged: 1}, memory: 4 * mib,
 		},
 		{
-			name: "1 GiB line before the marker", file: parts{meta, one, {"x", gib}, {"\n{\"compact\":\"s\"}\n", 1}, two}, limit: 1 * mib,
+			name: "256 MiB line before the marker", file: parts{meta, one, {"x", huge}, {"\n{\"compact\":\"s\"}\n", 1}, two}, limit: 1 * mib,
 			lines: 6, says: "user s|user 2", count: Tally{Messages: 2, Damaged: 1}, memory: 4 * mib,
 		},
 		{

@@ -110,6 +110,9 @@ func (d *Daemon) rememberTool(ctx context.Context, c tool.Call, args rememberArg
 	if err != nil {
 		return "", fmt.Errorf("failed to save entry: %w", err)
 	}
+	if c.Dir != d.dir { // of a session without a directory
+		edit.New = op.ProjectField(sessionlog.ProjectOf(d.fs, c.Dir))
+	}
 	o := crmem.Remember{Name: args.Name, Content: args.Content, Aliases: args.Aliases, Metadata: edit}
 	var r op.Written
 	err = d.writeSpace(name, func(s *crmem.Store) (err error) {

@@ -155,3 +155,32 @@ func TestMemoryToolsFence(t *testing.T) {
 		}
 	}
 }
+
+// TestRememberProject notes the project of a conversation's directory in a new note, and
+// no project without a directory.
+func TestRememberProject(t *testing.T) {
+	m := modeltest.New(t)
+	s := serve(t, home(t), scripted(m))
+	shop := filepath.Join(t.TempDir(), "shop")
+	if err := os.MkdirAll(filepath.Join(shop, ".git"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(shop, "cmd"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, dir, want string }{{"a", "", ""}, {"b", filepath.Join(shop, "cmd"), "shop"}, {"a", shop, ""}} {
+		m.Queue(modeltest.Call("remember", `{"name":"`+c.name+`","content":"x"}`), modeltest.Say("done"))
+		msg := &pb.SendMsg{Content: "go", NewChat: true}
+		if c.dir != "" {
+			msg.Cwd = &c.dir
+		}
+		s.one(send(msg))
+		e, err := s.store.Get(c.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(e.Content, "shop"); got != (c.want != "") {
+			t.Errorf("%s in %q: %q", c.name, c.dir, e.Content)
+		}
+	}
+}

@@ -261,3 +261,32 @@ func TestRefused(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// TestSweepBeforeUnmark checks that recovery removes the file of a parent only after the
+// children of spawns that were not acknowledged: a crash between both lets the next start
+// find them.
+func TestSweepBeforeUnmark(t *testing.T) {
+	m := faultfs.NewMem()
+	h, _, p := start(t, m)
+	meta := p.log.Meta()
+	l, err := h.Sessions.Create(meta.WorkMeta(parentID, "w1", "crab"))
+	must(t, err)
+	must(t, errors.Join(l.Close(), p.mark()))
+	stop(t, h, p)
+	removed := false
+	m.Hook = func(c faultfs.Call) error {
+		if c.Op == "remove" && c.Name == "/home/work/"+parentID {
+			removed = true
+			if _, err := m.Crash().Lstat("/home/sessions/crab_work-user_1.jsonl"); err == nil {
+				t.Error("the file is removed before the child")
+			}
+		}
+		return nil
+	}
+	h, did, p := start(t, m)
+	m.Hook = nil
+	if !removed || len(did) > 0 && did[0].Action != Trash {
+		t.Errorf("removed: %v, recovery did %+v", removed, did)
+	}
+	stop(t, h, p)
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"crabmem/daemon/mcpserver/mcptest"
 )
@@ -148,6 +150,23 @@ func TestHooksOfClients(t *testing.T) {
 	}
 }
 
+// awaitPrompt waits until the agent has written the prompt of the turn to a transcript: it
+// may send its request first.
+func (cl *realClient) awaitPrompt(t *testing.T, home string) {
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		found := false
+		_ = filepath.WalkDir(filepath.Join(home, cl.transcripts), func(name string, _ fs.DirEntry, err error) error {
+			b, _ := os.ReadFile(name)
+			found = found || strings.HasSuffix(name, ".jsonl") && bytes.Contains(b, []byte("wait for me"))
+			return err
+		})
+		if found {
+			return
+		}
+	}
+	t.Error("the agent did not write its prompt")
+}
+
 func testRealClient(t *testing.T, cl realClient, agent string) {
 	model := newScriptedModel(t)
 	file, env := program(t)
@@ -196,6 +215,7 @@ func testRealClient(t *testing.T, cl realClient, agent string) {
 	go func() { ended <- killed.Wait() }()
 	select {
 	case <-model.waits:
+		cl.awaitPrompt(t, home)
 		if err := syscall.Kill(-killed.Process.Pid, syscall.SIGKILL); err != nil {
 			t.Error(err)
 		}

@@ -182,8 +182,12 @@ func (d *Daemon) members(t *agent.Turn) string {
 // Scope returns the scope of an agent. tagged lists the skills that have one of the
 // agent's skill_tags.
 func Scope(c *config.Config, a *config.Agent, tagged []string) tool.Scope {
+	instructions := ""
+	if a.EditInstructions {
+		instructions = c.InstructionsFile()
+	}
 	return tool.For(tool.Grant{
-		Tools: a.Tools, Skills: slices.Concat(a.Skills, tagged), OnlySkills: len(a.SkillTags) > 0, MCPs: a.MCPs, Members: a.Members,
+		Instructions: instructions, Tools: a.Tools, Skills: slices.Concat(a.Skills, tagged), OnlySkills: len(a.SkillTags) > 0, MCPs: a.MCPs, Members: a.Members,
 		Default: a.Name == config.Crab, NoMemory: !c.Memory || !a.Memory, Bash: c.Bash.Access,
 	})
 }

@@ -39,7 +39,7 @@ var (
 	remotes = []string{"search/get-a", "search/get-b", "search/put", "mail/get-a", "mail/only"}
 	// listings list tools of the servers.
 	listings = []string{"search/get-*", "search/put", "search/*", "mail/get-a", "mail/only", "only", "onl*", "get-a", "*/*", "s*/put"}
-	allTools = []string{"bash", "read", "edit", "ask_user", "delegate", "skill", "mcp", "recall", "remember", "forget", "session_search", "weather"}
+	allTools = []string{"bash", "read", "edit", "list", "write", "ask_user", "delegate", "skill", "mcp", "recall", "remember", "forget", "session_search", "weather"}
 )
 
 // granted is the configuration of an agent's permissions and spaces. tools is nil for
@@ -72,6 +72,9 @@ func (g granted) mayAlone(who, kind, name string) bool {
 	}
 	if g.tools != nil && !slices.Contains(g.tools, name) {
 		return false
+	}
+	if name == "list" || name == "write" {
+		return slices.Contains(g.tools, name) // only if its list names them
 	}
 	if len(g.skills)+len(g.mcps)+len(g.members) == 0 {
 		return true // only its tools list restricts it
@@ -385,7 +388,7 @@ func (w *world) fixtures(set *tool.Set) {
 			}
 			w.record(a.At, "tool", name)
 			switch name {
-			case "read", "edit", "weather":
+			case "read", "edit", "list", "write", "weather":
 				return "ok", nil
 			case "mcp":
 				if err := c.Scope.Server(a.Server); err != nil {

@@ -124,6 +124,7 @@ type Agent struct {
 	Space            string            // that it writes; "" = main
 	ReadSpaces       []string          // more spaces for recall
 	Inject           string            // off, recall, or context
+	EditInstructions bool              // read and edit open Crab.md of the home
 	Origins          map[string]Origin // of the keys that the files set
 }
 

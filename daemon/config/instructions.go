@@ -154,3 +154,6 @@ func (l *loader) identity(c *Config, a *agentSource) {
 		a.agent.Prompt = strings.TrimRight(a.agent.Prompt, "\n") + "\n\n" + text
 	}
 }
+
+// InstructionsFile returns the path of the home's Crab.md.
+func (c *Config) InstructionsFile() string { return filepath.Join(c.Home, crabFile) }

@@ -185,6 +185,7 @@ func (a *Agent) rows() []row {
 		{"memory", a.readMemory, eg{true}, nil, 0, `or the name of the space that it writes: "main"`},
 		{"inject", &a.Inject, eg{"context"}, words{"off", "recall", "context"}, 0,
 			"recall: the agent sees the 5 best hits for each message of the user; context: what crabmem context prints; off, the default: only what it recalls"},
+		{"edit_instructions", &a.EditInstructions, eg{true}, nil, 0, "the tools read and edit open Crab.md of the home"},
 		{"memory_read", &a.ReadSpaces, eg{[]string{"team"}}, nil, 0, "more spaces for recall"},
 	}
 }

@@ -76,7 +76,7 @@ func TestTemplateExamples(t *testing.T) {
 	if crab.ToolChoice != "required" {
 		t.Errorf("tool choice %q", crab.ToolChoice)
 	}
-	crab.ReadSpaces, crab.ToolChoice, crab.Inject = nil, "", ""
+	crab.ReadSpaces, crab.ToolChoice, crab.Inject, crab.EditInstructions = nil, "", "", false
 	crab.Model, crab.Members, crab.Skills, crab.SkillTags, crab.MCPs, crab.Tools, crab.CompactPrompt, crab.CompactTokens = "offline", nil, nil, nil, nil, nil, "", 0
 	got.Agents = []config.Agent{crab}
 	withoutOrigins(got)

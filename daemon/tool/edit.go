@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 
 	"crabmem/crmem/vfs"
 )
@@ -36,23 +37,9 @@ func (f *Files) edit(_ context.Context, c Call, args editArgs) (string, error) {
 		return "", err
 	}
 	defer p.dir.Close()
-	read, ok := f.remembered(c.Session, p.path)
-	if !ok {
-		return "", fmt.Errorf("you must read %s before editing it", args.Path)
-	}
-	file, fi, err := p.open(args.Path)
+	text, mode, err := f.known(c, p, args.Path)
 	if err != nil {
 		return "", err
-	}
-	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	if err := errors.Join(err, file.Close()); err != nil {
-		return "", fmt.Errorf("%s: %w", args.Path, err)
-	}
-	if sha256.Sum256(text) != read {
-		return "", fmt.Errorf("%s has changed since you read it: read it again before editing it", args.Path)
-	}
-	if fi.Mode().Perm()&0o200 == 0 {
-		return "", fmt.Errorf("%s is read-only", args.Path)
 	}
 	older, newer := []byte(args.Old), []byte(args.New)
 	if windowsLines(text) {
@@ -69,12 +56,40 @@ func (f *Files) edit(_ context.Context, c Call, args editArgs) (string, error) {
 		return "", fmt.Errorf("file is too large (it would be over %d bytes)", maxFile)
 	}
 	text = bytes.Replace(text, older, newer, 1)
-	err = vfs.WriteFile(p.dir, p.name, fi.Mode().Perm(), text)
+	return "ok", f.replace(c, p, args.Path, mode, text)
+}
+
+// known returns the text of a file that the session has read and that has not changed
+// since, and the file's permissions.
+func (f *Files) known(c Call, p *place, shown string) ([]byte, fs.FileMode, error) {
+	read, ok := f.remembered(c.Session, p.path)
+	if !ok {
+		return nil, 0, fmt.Errorf("you must read %s before editing it", shown)
+	}
+	file, fi, err := p.open(shown)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", args.Path, err)
+		return nil, 0, err
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, 0, fmt.Errorf("%s: %w", shown, err)
+	}
+	if sha256.Sum256(text) != read {
+		return nil, 0, fmt.Errorf("%s has changed since you read it: read it again before editing it", shown)
+	}
+	if fi.Mode().Perm()&0o200 == 0 {
+		return nil, 0, fmt.Errorf("%s is read-only", shown)
+	}
+	return text, fi.Mode().Perm(), nil
+}
+
+// replace writes the text of a file, by another file and a rename.
+func (f *Files) replace(c Call, p *place, shown string, mode fs.FileMode, text []byte) error {
+	if err := vfs.WriteFile(p.dir, p.name, mode, text); err != nil {
+		return fmt.Errorf("%s: %w", shown, err)
 	}
 	f.remember(c.Session, p.path, sha256.Sum256(text))
-	return "ok", nil
+	return nil
 }
 
 // windowsLines reports whether every line of a text ends in \r\n.

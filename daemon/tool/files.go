@@ -13,7 +13,7 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// Files provides the tools read and edit. They access only regular files under
+// Files provides the tools read, edit, list, and write. They access only regular files under
 // the directory of a session. No name, link, or concurrent change leads outside
 // the directory or into a hidden path.
 type Files struct {
@@ -21,7 +21,8 @@ type Files struct {
 
 	editing sync.Mutex // one edit at a time: each reads, changes and replaces
 	mu      sync.Mutex
-	hidden  []string                  // never changed, but replaced
+	own     []string                  // hidden files of crabmem
+	hidden  []string                  // own and those of the kernel; never changed, but replaced
 	seen    map[uint64]map[string]sum // session, real path
 }
 
@@ -49,17 +50,19 @@ func NewFiles(fsys vfs.FS, hidden []string) *Files {
 
 // Hide replaces the list of hidden paths.
 func (f *Files) Hide(hidden []string) {
-	hidden = slices.Clone(hidden)
+	own, hidden := hidden, slices.Clone(hidden)
 	if runtime.GOOS != "windows" {
 		hidden = append(hidden, "/dev", "/proc", "/sys")
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.hidden = hidden
+	f.own, f.hidden = own, hidden
 }
 
-// Tools returns read and edit.
-func (f *Files) Tools() []Tool { return []Tool{f.readTool(), f.editTool()} }
+// Tools returns read, edit, list, and write.
+func (f *Files) Tools() []Tool {
+	return []Tool{f.readTool(), f.editTool(), f.listTool(), f.writeTool()}
+}
 
 // Forget discards the record of files that a session read. Call it when the
 // session ends.
@@ -106,62 +109,106 @@ type place struct {
 	name string
 	path string // real and absolute
 
-	hidden hiddenFiles
+	hidden  hiddenFiles
+	missing bool // no file is there
 }
 
 var errNoDir = errors.New("session has no working directory, so files are unavailable; create a session with a working directory")
 
-// find finds a file under the directory of a session. The error for a
-// path outside or for a hidden file equals the error for a missing file.
+// find finds a file under the directory of a session, or one that the scope opens. The
+// error for a path outside or for a hidden file equals the error for a missing file.
 func (f *Files) find(c Call, path string) (*place, error) {
+	if slices.Contains(c.Scope.Instructions.Names(), path) {
+		dir, err := f.fsys.Root(filepath.Dir(path))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		return &place{dir: dir, name: filepath.Base(path), path: path}, nil
+	}
+	p, err := f.locate(c, path)
+	if err == nil && p.missing {
+		p.dir.Close()
+		return nil, f.none(c, path)
+	}
+	return p, err
+}
+
+// locate is find for a file that may be missing.
+func (f *Files) locate(c Call, path string) (*place, error) {
+	real, top, err := f.resolve(c, path)
+	if err != nil {
+		return nil, err
+	}
+	hidden := f.hiddenNow()
+	dir, err := f.walk(filepath.Dir(real), hidden)
+	if err != nil || real == top {
+		if err == nil {
+			dir.Close()
+		}
+		return nil, f.none(c, path)
+	}
+	p := &place{dir: dir, name: filepath.Base(real), path: real, hidden: hidden}
+	fi, err := dir.Lstat(p.name)
+	if p.missing = errors.Is(err, fs.ErrNotExist); p.missing && !hidden.hasName(real) || err == nil && !hidden.has(real, vfs.Identify(fi)) {
+		return p, nil
+	}
+	dir.Close()
+	return nil, f.none(c, path)
+}
+
+// none returns the error for a path that no tool accesses. Names alone select the hint,
+// so that it says no more of the files than the path does.
+func (f *Files) none(c Call, path string) error {
+	abs := path
+	if !filepath.IsAbs(path) {
+		abs = filepath.Join(c.Dir, path)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	hint := ""
+	if slices.ContainsFunc(f.own, func(own string) bool { _, ok := below(abs, own); return ok }) {
+		hint = "; of crabmem's own files, change memory with remember and forget, Crab.md with edit if the configuration of the agent has edit_instructions, and ask the user to change the configuration"
+	}
+	return fmt.Errorf("%s: no such file under %s%s", path, c.Dir, hint)
+}
+
+// resolve returns the real path of a path under the directory of a session, whose last
+// element may be missing, and the real path of the directory.
+func (f *Files) resolve(c Call, path string) (real, top string, err error) {
 	switch {
 	case c.Dir == "":
-		return nil, errNoDir
+		return "", "", errNoDir
 	case path == "":
-		return nil, errors.New("path must not be empty")
+		return "", "", errors.New("path must not be empty")
 	case strings.ContainsRune(path, 0) || len(path) > 4096:
-		return nil, fmt.Errorf("%q is not a path", clipName(path))
+		return "", "", fmt.Errorf("%q is not a path", clipName(path))
 	}
-	none := fmt.Errorf("%s: no such file under %s", path, c.Dir)
-	top, err := f.fsys.Resolve(c.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("session directory: %w", err)
+	if top, err = f.fsys.Resolve(c.Dir); err != nil {
+		return "", "", fmt.Errorf("session directory: %w", err)
 	}
 	var rel string
 	if filepath.IsAbs(path) {
 		var ok bool
 		if rel, ok = below(path, c.Dir); !ok {
 			if rel, ok = below(path, top); !ok {
-				return nil, none
+				return "", "", f.none(c, path)
 			}
 		}
 	} else {
 		rel = filepath.Clean(path)
 	}
 	if !filepath.IsLocal(rel) {
-		return nil, none
+		return "", "", f.none(c, path)
 	}
-	// Resolve links by name, then walk the result without following links, each
+	// Resolve links by name. The callers walk the result without following links, each
 	// directory in its parent.
-	real, err := f.fsys.Resolve(filepath.Join(top, rel))
-	if err != nil {
-		return nil, none
+	if real, err = f.fsys.Resolve(filepath.Join(top, rel)); err != nil {
+		return "", "", f.none(c, path)
 	}
-	rel, ok := below(real, top)
-	if !ok || rel == "." {
-		return nil, none
+	if _, ok := below(real, top); !ok {
+		return "", "", f.none(c, path)
 	}
-	hidden := f.hiddenNow()
-	dir, err := f.walk(filepath.Dir(real), hidden)
-	if err != nil {
-		return nil, none
-	}
-	p := &place{dir, filepath.Base(real), real, hidden}
-	if fi, err := dir.Lstat(p.name); err != nil || hidden.has(real, vfs.Identify(fi)) {
-		dir.Close()
-		return nil, none
-	}
-	return p, nil
+	return real, top, nil
 }
 
 // walk opens a directory by its real path, from the top down. Of each on the
@@ -248,9 +295,11 @@ func (f *Files) hiddenNow() hiddenFiles {
 		if err != nil {
 			continue // it is not there
 		}
+		id := vfs.Identity{} // of a missing file, which may be created
 		if fi, err := f.fsys.Lstat(real); err == nil {
-			list = append(list, hiddenFile{real, vfs.Identify(fi)})
+			id = vfs.Identify(fi)
 		}
+		list = append(list, hiddenFile{real, id})
 	}
 	return list
 }
@@ -262,6 +311,15 @@ func (h hiddenFiles) has(path string, id vfs.Identity) bool {
 			return ok
 		}
 		return same(f.id, id)
+	})
+}
+
+// hasName reports whether the path of a missing file is hidden, in any case of its
+// letters.
+func (h hiddenFiles) hasName(path string) bool {
+	return slices.ContainsFunc(h, func(f hiddenFile) bool {
+		_, ok := below(strings.ToLower(path), strings.ToLower(f.path))
+		return ok
 	})
 }
 

@@ -33,7 +33,8 @@ type desk struct {
 	*testing.T
 	home, work string
 	files      *Files
-	read, edit Tool
+
+	read, edit, list, write Tool
 }
 
 func newDesk(t *testing.T) *desk {
@@ -48,14 +49,15 @@ func newDesk(t *testing.T) *desk {
 			t.Fatal(err)
 		}
 	}
-	d.write("share/data/secret", token+"\n")
-	d.write("share/data/sessions/log", token+"\n")
-	d.write("key", token+"\n")
-	d.write("outside/file", token+"\n")
-	d.write("work/file", "OPEN\none\ntwo\n")
-	d.write("work/sub/deep/file", "OPEN\n")
-	d.write("work/secret", "OPEN\n")
-	d.write("open", "OPEN\n")
+	d.put("share/data/secret", token+"\n")
+	d.put("share/data/sessions/log", token+"\n")
+	d.put("share/data/closed-f3b1", token+"\n")
+	d.put("key", token+"\n")
+	d.put("outside/file", token+"\n")
+	d.put("work/file", "OPEN\none\ntwo\n")
+	d.put("work/sub/deep/file", "OPEN\n")
+	d.put("work/secret", "OPEN\n")
+	d.put("open", "OPEN\n")
 	for name, to := range map[string]string{
 		"data": "../share/data", "abs": home + "/share/data", "up": "..", "root": "/", "inside": "sub/deep", "filelink": "sub/deep/file",
 		"secretlink": "../share/data/secret", "keylink": home + "/key", "chain": "chain2", "chain2": "data", "loop": "loop", "sub/back": "..",
@@ -67,14 +69,14 @@ func newDesk(t *testing.T) *desk {
 	}
 	d.files = NewFiles(vfs.OS{}, []string{home + "/share/data", home + "/key", home + "/missing"})
 	tools := d.files.Tools()
-	d.read, d.edit = tools[0], tools[1]
-	if d.read.Name != Read || d.edit.Name != Edit {
-		t.Fatalf("%s, %s", d.read.Name, d.edit.Name)
+	d.read, d.edit, d.list, d.write = tools[0], tools[1], tools[2], tools[3]
+	if d.read.Name != Read || d.edit.Name != Edit || d.list.Name != ListFiles || d.write.Name != Write {
+		t.Fatalf("%s, %s, %s, %s", d.read.Name, d.edit.Name, d.list.Name, d.write.Name)
 	}
 	return d
 }
 
-func (d *desk) write(name, text string) {
+func (d *desk) put(name, text string) {
 	d.Helper()
 	if err := os.WriteFile(d.home+"/"+name, []byte(text), 0o600); err != nil {
 		d.Fatal(err)
@@ -106,20 +108,20 @@ func (d *desk) run(tool Tool, c Call, fields ...any) string {
 
 func TestRead(t *testing.T) {
 	d := newDesk(t)
-	d.write("work/empty", "")
-	d.write("work/open end", "a\nb")
-	d.write("work/crlf", "a\r\nb\r\n")
-	d.write("work/blank", "\n\n")
-	d.write("work/latin", "caf\xe9\n")
-	d.write("work/binary", "PK\x00\x01")
-	d.write("work/ten", "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n")
-	d.write("work/many", strings.Repeat("x\n", 2500))
-	d.write("work/long", strings.Repeat("é", 50_000)+"\nnext\n")
+	d.put("work/empty", "")
+	d.put("work/open end", "a\nb")
+	d.put("work/crlf", "a\r\nb\r\n")
+	d.put("work/blank", "\n\n")
+	d.put("work/latin", "caf\xe9\n")
+	d.put("work/binary", "PK\x00\x01")
+	d.put("work/ten", "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n")
+	d.put("work/many", strings.Repeat("x\n", 2500))
+	d.put("work/long", strings.Repeat("é", 50_000)+"\nnext\n")
 	if err := os.Truncate(d.home+"/work/empty", 0); err != nil {
 		t.Fatal(err)
 	}
 	for name, size := range map[string]int64{"large": maxFile + 1, "largest": maxFile} {
-		d.write("work/"+name, "")
+		d.put("work/"+name, "")
 		if err := os.Truncate(d.work+"/"+name, size); err != nil {
 			t.Fatal(err)
 		}
@@ -202,7 +204,7 @@ func TestRead(t *testing.T) {
 		}
 	}
 	// Results are cut where a line ends.
-	d.write("work/wide", strings.Repeat(strings.Repeat("w", 999)+"\n", 100))
+	d.put("work/wide", strings.Repeat(strings.Repeat("w", 999)+"\n", 100))
 	got = d.run(d.read, Call{Dir: d.work}, "path", "wide")
 	if n := strings.Count(got, "\n"); len(got) > MaxOutput || n < 60 || !strings.HasSuffix(got, fmt.Sprintf("w\n--- 100 total lines (showing lines 1-%d) ---", n)) {
 		t.Errorf("%d bytes, %q", len(got), got[len(got)-80:])
@@ -269,7 +271,7 @@ func TestEdit(t *testing.T) {
 		t.Errorf("%v %v", fi.Mode(), err)
 	}
 	edit("./sub/../file", "1", "one", "ok") // by another name, after its own edit
-	d.write("work/file", "OPEN\none\n2\n3\n")
+	d.put("work/file", "OPEN\none\n2\n3\n")
 	edit("file", "one", "1", "file has changed since you read it: read it again before editing it")
 	d.run(d.read, c, "path", "file")
 	edit("file", "one\n", "", "ok")
@@ -288,7 +290,7 @@ func TestEdit(t *testing.T) {
 		{"caf\xe9 au lait", "lait", "chocolat", "caf\xe9 au chocolat"},
 		{"no end", "no", "still no", "still no end"},
 	} {
-		d.write("work/lines", l.before)
+		d.put("work/lines", l.before)
 		d.run(d.read, c, "path", "lines")
 		edit("lines", l.older, l.newer, "ok")
 		if got := d.text("work/lines"); got != l.after {
@@ -337,7 +339,12 @@ func (d *desk) safe(c Call, path string, edit bool) (shown bool) {
 	d.Helper()
 	before := d.text("open") + d.text("outside/file")
 	got := d.run(d.read, c, "path", path)
+	if listed := d.run(d.list, c, "path", path, "depth", 3); strings.Contains(listed, "closed-f3b1") {
+		d.Errorf("ESCAPE: list %q in %s: %q", path, c.Dir, listed)
+	}
 	if edit {
+		d.run(d.write, c, "path", path, "content", "OPEN\nWRITTEN\n")
+		d.run(d.write, c, "path", path+".new", "content", "OPEN\n", "create", true)
 		d.run(d.edit, c, "path", path, "old_string", token, "new_string", "MADE")
 		d.run(d.edit, c, "path", path, "old_string", "\n", "new_string", "MADE\n")
 	}
@@ -349,10 +356,28 @@ func (d *desk) safe(c Call, path string, edit bool) (shown bool) {
 			d.Fatalf("ESCAPE: edit %q in %s: %s is %q", path, c.Dir, name, text)
 		}
 	}
+	d.unchanged()
 	if c.Dir == d.work && d.text("open")+d.text("outside/file") != before {
 		d.Fatalf("ESCAPE: edit %q in %s changed a file outside", path, c.Dir)
 	}
 	return strings.Contains(got, "OPEN")
+}
+
+// unchanged checks that the hidden directory has no new file.
+func (d *desk) unchanged() {
+	d.Helper()
+	for dir, names := range map[string]string{"share/data": "closed-f3b1 secret sessions", "share/data/sessions": "log"} {
+		entries, err := os.ReadDir(d.home + "/" + dir)
+		var found []string
+		for _, e := range entries {
+			if e.Name() != "sock" {
+				found = append(found, e.Name())
+			}
+		}
+		if err != nil || strings.Join(found, " ") != names {
+			d.Fatalf("ESCAPE: %s has %v, %v", dir, found, err)
+		}
+	}
 }
 
 func TestFilesAttacks(t *testing.T) {
@@ -396,7 +421,7 @@ func TestFilesAttacks(t *testing.T) {
 		fmt.Sprintf("proc/%d/environ", os.Getpid()), "proc/self/root" + d.home + "/key", "dev/zero", "sys/kernel/uevent_seqnum", "proc/thread-self/environ",
 	} {
 		got := d.run(d.read, Call{Dir: "/"}, "path", path)
-		if !strings.HasSuffix(got, ": no such file under /") {
+		if !strings.HasPrefix(got, path+": no such file under /") {
 			t.Errorf("ESCAPE: read %q in /: %q", path, got)
 		}
 	}
@@ -456,8 +481,8 @@ func TestFilesRandom(t *testing.T) {
 // read.
 func TestFilesRace(t *testing.T) {
 	d := newDesk(t)
-	d.write("work/sub/secret", "OPEN\n")
-	d.write("work/sub/log", "OPEN\n")
+	d.put("work/sub/secret", "OPEN\n")
+	d.put("work/sub/log", "OPEN\n")
 	for name, to := range map[string]string{"work/decoy": "../share/data", "work/decoy2": "../share/data/sessions", "decoy3": "share"} {
 		if err := os.Symlink(to, d.home+"/"+name); err != nil {
 			t.Fatal(err)
@@ -502,11 +527,19 @@ func TestFilesRace(t *testing.T) {
 			}
 			if tries%20 == 0 {
 				d.run(d.edit, Call{Dir: d.work, Session: 9}, "path", path, "old_string", "\n", "new_string", ".\n")
+				if !strings.HasPrefix(path, "sub") { // write would make it while it is away
+					d.run(d.write, Call{Dir: d.work, Session: 9}, "path", path, "content", "OPEN\n")
+					d.run(d.write, Call{Dir: d.work, Session: 9}, "path", path+".new", "content", "OPEN\n")
+				}
+				if got := d.run(d.list, Call{Dir: d.work, Session: 9}, "depth", 2); strings.Contains(got, "sessions/log") {
+					t.Errorf("ESCAPE: %s", got)
+				}
 			}
 		}
 	}
 	close(stop)
 	<-done
+	d.unchanged()
 	if shown == 0 {
 		t.Error("no read succeeded")
 	}
@@ -535,7 +568,7 @@ func TestFilesMem(t *testing.T) {
 	tools := NewFiles(m, []string{"/w/data"}).Tools()
 	d := &desk{T: t}
 	c := Call{Dir: "/w"}
-	if got := d.run(tools[0], c, "path", "data/secret"); got != "data/secret: no such file under /w" {
+	if got := d.run(tools[0], c, "path", "data/secret"); !strings.HasPrefix(got, "data/secret: no such file under /w; of crabmem's own files, ") {
 		t.Error(got)
 	}
 	if got := d.run(tools[0], c, "path", "file"); got != "1\tone\n--- 1 total lines ---" {

@@ -8,13 +8,15 @@ import (
 
 // Names of the tools that scopes speak of.
 const (
-	Bash     = "bash"
-	Read     = "read"
-	Edit     = "edit"
-	AskUser  = "ask_user"
-	Delegate = "delegate"
-	Skill    = "skill"
-	MCP      = "mcp"
+	Bash      = "bash"
+	Read      = "read"
+	Edit      = "edit"
+	ListFiles = "list"
+	Write     = "write"
+	AskUser   = "ask_user"
+	Delegate  = "delegate"
+	Skill     = "skill"
+	MCP       = "mcp"
 
 	Recall        = "recall"
 	Remember      = "remember"
@@ -24,7 +26,7 @@ const (
 
 // BuiltIn returns the names of the daemon's own tools.
 func BuiltIn() []string {
-	return []string{AskUser, Bash, Delegate, Edit, Forget, MCP, Read, Recall, Remember, SessionSearch, Skill}
+	return []string{AskUser, Bash, Delegate, Edit, Forget, ListFiles, MCP, Read, Recall, Remember, SessionSearch, Skill, Write}
 }
 
 // Unmatched returns the patterns that match no name. It omits patterns that begin
@@ -123,6 +125,9 @@ func (l List) but(names ...string) List {
 // action; unknown agents have it.
 type Scope struct {
 	Tools, Skills, MCPs, Members List
+	// Instructions are the files outside the directory of the session that read and edit
+	// open: Crab.md of the home, by its path.
+	Instructions List
 	// Confined is set for every agent whose configuration bounds it: its
 	// commands see neither the data directory nor the daemon.
 	Confined bool
@@ -143,6 +148,8 @@ type Grant struct {
 	OnlySkills bool
 	// Default is set for the agent that requests without an agent use.
 	Default bool
+	// Instructions is the path of the Crab.md that the agent may edit, or "".
+	Instructions string
 	// NoMemory removes the memory tools.
 	NoMemory bool
 	// Bash is "base" (permitted unless Tools omits it), "listed" (a scoped agent
@@ -181,27 +188,25 @@ func For(g Grant) Scope {
 		if len(g.Members) > 0 {
 			tools = append(tools, Delegate)
 		}
-		// These are never implied.
-		for _, t := range []string{Read, Edit} {
-			if slices.Contains(g.Tools, t) {
-				tools = append(tools, t)
-			}
-		}
-		s.Tools = Only(tools...)
+		s.Tools = Only(append(tools, Read, Edit, ListFiles, Write)...)
 	}
 	if s.Tools.Allows(MCP) {
 		s.listed = remoteNames(g.Tools, func(name string) bool { return len(g.MCPs) > 0 || strings.HasSuffix(name, "*") })
 	}
 	if g.Tools != nil {
 		s.Tools = s.Tools.Intersect(Matching(g.Tools...))
-		for _, t := range []string{Read, Edit} {
-			if !slices.Contains(g.Tools, t) { // by a pattern
-				s.Tools = s.Tools.but(t)
-			}
+	}
+	for _, t := range []string{Read, Edit, ListFiles, Write} { // never implied, by no pattern
+		unbound := !s.Confined && (t == Read || t == Edit)
+		if !unbound && !slices.Contains(g.Tools, t) {
+			s.Tools = s.Tools.but(t)
 		}
 	}
 	if mcp := s.Tools.Allows(MCP); !mcp || len(s.listed) > 0 {
 		s.remote = []remoteList{{s.listed, mcp}}
+	}
+	if g.Instructions != "" {
+		s.Instructions = Only(g.Instructions)
 	}
 	if s.Members.empty() {
 		s.Tools = s.Tools.but(Delegate)
@@ -222,7 +227,8 @@ func For(g Grant) Scope {
 func (s Scope) Intersect(t Scope) Scope {
 	both := Scope{
 		Tools: s.Tools.Intersect(t.Tools), Skills: s.Skills.Intersect(t.Skills), MCPs: s.MCPs.Intersect(t.MCPs), Members: s.Members.Intersect(t.Members),
-		Confined: s.Confined || t.Confined, TextOnly: s.TextOnly || t.TextOnly, Memory: s.Memory.Intersect(t.Memory),
+		Instructions: s.Instructions.Intersect(t.Instructions),
+		Confined:     s.Confined || t.Confined, TextOnly: s.TextOnly || t.TextOnly, Memory: s.Memory.Intersect(t.Memory),
 		listed: s.listed, remote: s.both(t.remote...),
 	}
 	both.Tools = both.Tools.but(both.Memory.without()...)
@@ -277,7 +283,7 @@ func (s Scope) Prompt() string {
 	for _, l := range []struct {
 		name string
 		List
-	}{{"skills", s.Skills}, {"mcp servers", s.MCPs}, {"members", s.Members}} {
+	}{{"skills", s.Skills}, {"mcp servers", s.MCPs}, {"members", s.Members}, {"instructions that you may read and edit", s.Instructions}} {
 		if names := l.Names(); !l.all && len(names) > 0 {
 			fmt.Fprintf(&b, "%s: %s\n", l.name, strings.Join(names, ", "))
 		}
@@ -291,5 +297,5 @@ func (s Scope) Prompt() string {
 // Unbounded returns the scope without restrictions: that of a session of the
 // user.
 func Unbounded() Scope {
-	return Scope{Tools: Everything(), Skills: Everything(), MCPs: Everything(), Members: Everything(), Memory: AllMemory()}
+	return Scope{Tools: Everything(), Skills: Everything(), MCPs: Everything(), Members: Everything(), Instructions: Everything(), Memory: AllMemory()}
 }

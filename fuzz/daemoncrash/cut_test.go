@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"crabmem/fuzz/internal/crashtest"
 	"crabmem/fuzz/internal/fault"
 )
 
@@ -24,10 +23,7 @@ func TestPowerCuts(t *testing.T) {
 	scripts := [][]string{tour}
 	j := newOracle()
 	j.recutEvery, j.resumeEvery = 80, 32
-	limit, want, every := 3, 100, 12
-	if crashtest.Calls {
-		every = 4
-	}
+	limit, want, every := 3, 100, 4
 	if full {
 		j.recutEvery, j.resumeEvery = 16, 8
 		limit, want, every = 6, 1000, 1

@@ -3,6 +3,7 @@ package work
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 
@@ -168,7 +169,11 @@ func (i *Item) outcome(w record.Work) Outcome {
 // last text of the child.
 func (i *Item) read() (ends []record.Work, said string, err error) {
 	i.p = spawned()
-	s, err := i.parent.home.Sessions.Read(i.Session)
+	name := i.Session
+	if i.log != nil {
+		name = filepath.Base(i.log.Path()) // needs no listing of the folder
+	}
+	s, err := i.parent.home.Sessions.Read(name)
 	if err != nil {
 		return nil, "", err
 	}

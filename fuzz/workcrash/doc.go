@@ -5,7 +5,7 @@
 // message must be taken in.
 //
 //	go test ./fuzz/workcrash                        seconds; one in 5 sequences of two operations
-//	CRABMEM_CRASH=full go test ./fuzz/workcrash -v  minutes; all sequences of up to three, and the mutants
+//	CRABMEM_CRASH=full go test ./fuzz/workcrash -v  minutes; all sequences of up to four, and the mutants
 //
 // TestEnumerate crashes at every call of every short sequence, and at every call of a
 // recovery. TestHistories runs random histories with restarts, power cuts, kills, and

@@ -44,7 +44,7 @@ func (w *world) acked() string {
 func TestEnumerate(t *testing.T) {
 	length, step, again := 2, 5*crashtest.Slice, uint64(199)
 	if crashtest.Full {
-		length, step, again = 4, 3*crashtest.Slice, 53
+		length, step, again = 4, crashtest.Slice, 53
 	} else if crashtest.Calls {
 		step = 1
 	}

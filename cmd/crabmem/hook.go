@@ -151,9 +151,7 @@ func (c *app) hookExcludes(dirs ...string) (bool, error) {
 	}
 	for _, list := range [][]string{conf.Hooks.Exclude, conf.Hooks.Only} {
 		for i, dir := range list {
-			if rest, ok := strings.CutPrefix(dir, "~/"); ok {
-				list[i] = filepath.Join(m.Home, rest)
-			}
+			list[i] = m.Expand(dir)
 		}
 	}
 	for _, dir := range dirs {
@@ -163,12 +161,7 @@ func (c *app) hookExcludes(dirs ...string) (bool, error) {
 		if !filepath.IsAbs(dir) {
 			return true, fmt.Errorf("directory %s: want an absolute path", display.Quoted(dir))
 		}
-		excluded, err := agenthook.Excluded(c.fs, dir, conf.Hooks.Exclude)
-		if err == nil && !excluded && len(conf.Hooks.Only) > 0 {
-			excluded, err = agenthook.Excluded(c.fs, dir, conf.Hooks.Only)
-			excluded = !excluded
-		}
-		if err != nil || excluded {
+		if excluded, err := agenthook.Excluded(c.fs, dir, conf.Hooks.Exclude, conf.Hooks.Only); err != nil || excluded {
 			return true, err
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"path/filepath"
 	"strings"
 
 	"crabmem/cmd/crabmem/internal/agenthook"
@@ -95,16 +94,12 @@ func (c *app) setHookProjects(ctx context.Context, projects []string, all, yes b
 			projects = strings.Split(answer, ",")
 		}
 	}
-	value := []byte("null") // all
+	m, err := c.clientMachine()
+	if err != nil {
+		return err
+	}
 	for i, dir := range projects {
-		dir = strings.TrimSpace(dir)
-		if rest, ok := strings.CutPrefix(dir, "~/"); ok {
-			m, err := c.clientMachine()
-			if err != nil {
-				return err
-			}
-			dir = filepath.Join(m.Home, rest)
-		}
+		dir = m.Expand(strings.TrimSpace(dir))
 		root, err := c.fs.Resolve(dir)
 		if err == nil {
 			_, err = c.fs.ReadDir(root)
@@ -113,9 +108,12 @@ func (c *app) setHookProjects(ctx context.Context, projects []string, all, yes b
 			return cli.Usagef("--project %s: %v; use a directory", display.Quoted(dir), err)
 		}
 		projects[i] = root
-		value, _ = json.Marshal(projects) // strings
 	}
-	_, err := c.writeConfig(ctx, op.ConfigChange{Keys: []config.Pair{{Key: "hooks.only", Value: string(value)}}})
+	value, err := json.Marshal(projects) // null without projects: all
+	if err != nil {
+		return err
+	}
+	_, err = c.writeConfig(ctx, op.ConfigChange{Keys: []config.Pair{{Key: "hooks.only", Value: string(value)}}})
 	return err
 }
 

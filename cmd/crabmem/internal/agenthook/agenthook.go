@@ -58,18 +58,14 @@ func ReadEvent(r io.Reader) (e Event, err error) {
 	return e, nil
 }
 
-// Excluded reports whether a directory is in one of the excluded directories, or in or
-// below a directory with a file Off. Links and letter case make no difference. Both dir
-// and the excluded directories are absolute.
-func Excluded(fsys vfs.FS, dir string, excluded []string) (bool, error) {
+// Excluded reports whether a directory is in one of the excluded directories, outside
+// the directories of only, if there are any, or in or below a directory with a file Off.
+// Links and letter case make no difference. All directories are absolute.
+func Excluded(fsys vfs.FS, dir string, excluded, only []string) (bool, error) {
+	if inAny(fsys, dir, excluded) || len(only) > 0 && !inAny(fsys, dir, only) {
+		return true, nil
+	}
 	for _, dir := range pathForms(fsys, dir) {
-		for _, x := range excluded {
-			for _, x := range pathForms(fsys, x) {
-				if Within(fold(dir), fold(x)) {
-					return true, nil
-				}
-			}
-		}
 		for top := dir; ; top = filepath.Dir(top) {
 			_, err := fsys.Lstat(filepath.Join(top, Off))
 			if err == nil {
@@ -84,6 +80,20 @@ func Excluded(fsys vfs.FS, dir string, excluded []string) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// inAny reports whether a directory is one of a list or in it.
+func inAny(fsys vfs.FS, dir string, list []string) bool {
+	for _, dir := range pathForms(fsys, dir) {
+		for _, x := range list {
+			for _, x := range pathForms(fsys, x) {
+				if Within(fold(dir), fold(x)) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // Within reports whether a clean path is a directory or in it.

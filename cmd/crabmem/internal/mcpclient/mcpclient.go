@@ -41,6 +41,14 @@ type Machine struct {
 	Getenv func(string) string
 }
 
+// Expand returns a path with ~/ at its beginning replaced by the user's home.
+func (m Machine) Expand(path string) string {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		return filepath.Join(m.Home, rest)
+	}
+	return path
+}
+
 // Clients returns the clients in the order of their IDs.
 func Clients() []Client {
 	home := func(path ...string) func(Machine) string {

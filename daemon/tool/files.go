@@ -115,7 +115,7 @@ type place struct {
 
 var errNoDir = errors.New("session has no working directory, so files are unavailable; create a session with a working directory")
 
-// find finds a file under the directory of a session, or one that the scope opens. The
+// find finds a file under the session's directory, or one that the scope opens. The
 // error for a path outside or for a hidden file equals the error for a missing file.
 func (f *Files) find(c Call, path string) (*place, error) {
 	if slices.Contains(c.Scope.Instructions.Names(), path) {
@@ -156,8 +156,8 @@ func (f *Files) locate(c Call, path string) (*place, error) {
 	return nil, f.none(c, path)
 }
 
-// none returns the error for a path that no tool accesses. Names alone select the hint,
-// so that it says no more of the files than the path does.
+// none returns the error for a path that no tool accesses. The path's text alone selects the
+// hint, so that the hint reveals no file.
 func (f *Files) none(c Call, path string) error {
 	abs := path
 	if !filepath.IsAbs(path) {
@@ -167,13 +167,13 @@ func (f *Files) none(c Call, path string) error {
 	defer f.mu.Unlock()
 	hint := ""
 	if slices.ContainsFunc(f.own, func(own string) bool { _, ok := below(abs, own); return ok }) {
-		hint = "; of crabmem's own files, change memory with remember and forget, Crab.md with edit if the configuration of the agent has edit_instructions, and ask the user to change the configuration"
+		hint = "; crabmem's own files are closed: use remember and forget for memory; edit opens Crab.md if the agent's configuration sets edit_instructions"
 	}
 	return fmt.Errorf("%s: no such file under %s%s", path, c.Dir, hint)
 }
 
-// resolve returns the real path of a path under the directory of a session, whose last
-// element may be missing, and the real path of the directory.
+// resolve returns the real path for a path under the session's directory, whose last
+// element may be missing, and the directory's real path.
 func (f *Files) resolve(c Call, path string) (real, top string, err error) {
 	switch {
 	case c.Dir == "":
@@ -314,8 +314,7 @@ func (h hiddenFiles) has(path string, id vfs.Identity) bool {
 	})
 }
 
-// hasName reports whether the path of a missing file is hidden, in any case of its
-// letters.
+// hasName reports whether a missing file's path is hidden. Letter case makes no difference.
 func (h hiddenFiles) hasName(path string) bool {
 	return slices.ContainsFunc(h, func(f hiddenFile) bool {
 		_, ok := below(strings.ToLower(path), strings.ToLower(f.path))

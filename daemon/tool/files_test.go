@@ -568,7 +568,7 @@ func TestFilesMem(t *testing.T) {
 	tools := NewFiles(m, []string{"/w/data"}).Tools()
 	d := &desk{T: t}
 	c := Call{Dir: "/w"}
-	if got := d.run(tools[0], c, "path", "data/secret"); !strings.HasPrefix(got, "data/secret: no such file under /w; of crabmem's own files, ") {
+	if got := d.run(tools[0], c, "path", "data/secret"); !strings.HasPrefix(got, "data/secret: no such file under /w; crabmem's own files are closed: ") {
 		t.Error(got)
 	}
 	if got := d.run(tools[0], c, "path", "file"); got != "1\tone\n--- 1 total lines ---" {

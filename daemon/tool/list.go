@@ -23,8 +23,8 @@ const (
 )
 
 func (f *Files) listTool() Tool {
-	return New(ListFiles, "Lists a directory under the session's directory: a line for each name, with the size of a file in bytes. "+
-		"The name of a directory ends in /, that of a link in @.", f.list).Reader()
+	return New(ListFiles, "Lists a directory under the session's directory: a line for each name, with a file's size in bytes. "+
+		"A directory's name ends in /, a link's in @.", f.list).Reader()
 }
 
 func (f *Files) list(_ context.Context, c Call, args listArgs) (string, error) {
@@ -55,7 +55,7 @@ func (f *Files) list(_ context.Context, c Call, args listArgs) (string, error) {
 	return fmt.Sprintf("%s--- %d names ---", &l.out, l.total), nil
 }
 
-// listing is a list of names as it grows.
+// listing is a growing list of names.
 type listing struct {
 	files        *Files
 	hidden       hiddenFiles
@@ -65,7 +65,7 @@ type listing struct {
 	shown, total int
 }
 
-// add adds the names in the directory of a real path, each after a prefix.
+// add adds the names in a directory, each after a prefix. real is its real path.
 func (l *listing) add(real, prefix string) error {
 	dir, err := l.files.walk(real, l.hidden)
 	if err != nil {

@@ -125,8 +125,8 @@ func (l List) but(names ...string) List {
 // action; unknown agents have it.
 type Scope struct {
 	Tools, Skills, MCPs, Members List
-	// Instructions are the files outside the directory of the session that read and edit
-	// open: Crab.md of the home, by its path.
+	// Instructions are the files outside the session's directory that read and edit open:
+	// the path of the home's Crab.md.
 	Instructions List
 	// Confined is set for every agent whose configuration bounds it: its
 	// commands see neither the data directory nor the daemon.
@@ -196,9 +196,10 @@ func For(g Grant) Scope {
 	if g.Tools != nil {
 		s.Tools = s.Tools.Intersect(Matching(g.Tools...))
 	}
-	for _, t := range []string{Read, Edit, ListFiles, Write} { // never implied, by no pattern
-		unbound := !s.Confined && (t == Read || t == Edit)
-		if !unbound && !slices.Contains(g.Tools, t) {
+	// Only a name permits these, no pattern. An agent without limits has read and edit.
+	for _, t := range []string{Read, Edit, ListFiles, Write} {
+		implied := !s.Confined && (t == Read || t == Edit)
+		if !implied && !slices.Contains(g.Tools, t) {
 			s.Tools = s.Tools.but(t)
 		}
 	}

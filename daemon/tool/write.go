@@ -15,7 +15,7 @@ type writeArgs struct {
 	Create  bool   `json:"create,omitempty" jsonschema:"refuse a path that exists"`
 }
 
-// maxDirs limits the directories above a file for which write creates missing ones.
+// maxDirs limits the directories above a file that write creates.
 const maxDirs = 64
 
 func (f *Files) writeTool() Tool {
@@ -55,7 +55,7 @@ func (f *Files) write(_ context.Context, c Call, args writeArgs) (string, error)
 	return fmt.Sprintf("wrote %d bytes", len(args.Content)), nil
 }
 
-// makeDirs creates a directory under the directory of a session, and those above it.
+// makeDirs creates a directory under the session's directory, and those above it.
 func (f *Files) makeDirs(c Call, path string) error {
 	p, err := f.locate(c, path)
 	if err != nil && path != "." && path != filepath.Dir(path) {
@@ -65,7 +65,7 @@ func (f *Files) makeDirs(c Call, path string) error {
 		p, err = f.locate(c, path)
 	}
 	if err != nil {
-		return nil // the directory of the session, or a path that locate refuses for the file, too
+		return nil // the session's directory, or a path that locate refuses for the file, too
 	}
 	defer p.dir.Close()
 	if p.missing {

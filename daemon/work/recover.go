@@ -38,22 +38,22 @@ const (
 	Close     Action = "close"     // it owes no outcome
 )
 
-// Told is who learns about an action of recovery.
-type Told string
+// Notice is how recovery reports an action.
+type Notice string
 
-// The recipients.
+// The notices.
 const (
-	Silent  Told = ""
-	Log     Told = "log"
-	Event   Told = "event"
-	Channel Told = "channel" // the parent, by an outcome
+	Silent  Notice = ""
+	Log     Notice = "log"
+	Event   Notice = "event"
+	Channel Notice = "channel" // the parent, by an outcome
 )
 
 // maxAttempts limits the attempts that a restart may interrupt.
 const maxAttempts = 2
 
-// Decide returns what recovery does with work, and who is told.
-func Decide(f Found) (Action, Told) {
+// Decide returns what recovery does with work, and how it reports this.
+func Decide(f Found) (Action, Notice) {
 	switch {
 	case !f.Started && f.Bare:
 		return Trash, Log
@@ -79,7 +79,7 @@ func Decide(f Found) (Action, Told) {
 type Recovered struct {
 	Parent, ID, Session string
 	Action              Action
-	Told                Told
+	Notice              Notice
 }
 
 // Texts that recovery writes.
@@ -195,7 +195,7 @@ func (i *Item) recover(delivered int) (Recovered, error) {
 		f.External, f.Resumes = i.parent.home.External(i.Agent)
 	}
 	r := Recovered{Parent: i.parent.log.ID(), ID: i.ID, Session: i.Session}
-	r.Action, r.Told = Decide(f)
+	r.Action, r.Notice = Decide(f)
 	for _, w := range ends {
 		if w.N > delivered {
 			i.parent.put(i.outcome(w))
@@ -262,10 +262,10 @@ func (p *Parent) sweep(children map[string]string) (did []Recovered, err error) 
 			f.Bare = lerr == nil && end == 0
 			err = errors.Join(err, lerr, s.Close())
 		}
-		if a, told := Decide(f); a == Trash {
+		if a, notice := Decide(f); a == Trash {
 			err = errors.Join(err, p.home.Sessions.Delete(session))
 			p.home.warn("%s: moved to the trash: its spawn was not acknowledged", session)
-			did = append(did, Recovered{p.log.ID(), id, session, a, told})
+			did = append(did, Recovered{p.log.ID(), id, session, a, notice})
 		}
 	}
 	return did, err

@@ -84,7 +84,7 @@ func TestRecover(t *testing.T) {
 		spawn  Spawn
 		do     func(h *Home, p *Parent, i *Item) error
 		action Action
-		told   Told
+		notice Notice
 		inbox  string // then
 		child  string // in the child's file
 	}{
@@ -130,8 +130,8 @@ func TestRecover(t *testing.T) {
 		}
 		stop(t, h, p)
 		h, did, p := start(t, m)
-		if len(did) != 1 || did[0] != (Recovered{parentID, i.ID, i.Session, c.action, c.told}) {
-			t.Errorf("%s: recovery did %+v, want %s %q", name, did, c.action, c.told)
+		if len(did) != 1 || did[0] != (Recovered{parentID, i.ID, i.Session, c.action, c.notice}) {
+			t.Errorf("%s: recovery did %+v, want %s %q", name, did, c.action, c.notice)
 		}
 		if c.child != "gone" && !strings.Contains(lines(t, m, i.Session), c.child) {
 			t.Errorf("%s: the child has\n%s\nwant %s", name, lines(t, m, i.Session), c.child)

@@ -138,27 +138,27 @@ func TestDecide(t *testing.T) {
 						for delivered := range ends + 1 {
 							f := Found{Started: bits&1 != 0, Bare: bits&2 != 0, Gone: bits&4 != 0, External: bits&8 != 0, Resumes: bits&16 != 0,
 								Kind: kind, State: state, Attempt: attempt, Ends: ends, Delivered: delivered}
-							a, told := Keep, Silent
+							a, notice := Keep, Silent
 							switch {
 							case !f.Started:
 								if f.Bare {
-									a, told = Trash, Log
+									a, notice = Trash, Log
 								}
 							case f.Gone:
-								a, told = Lose, Channel
+								a, notice = Lose, Channel
 							case state == record.Running && kind == record.Worker && !f.External && attempt == 1:
-								a, told = Resume, Event
+								a, notice = Resume, Event
 							case state == record.Running:
-								a, told = Interrupt, Channel
+								a, notice = Interrupt, Channel
 							case state == record.Waiting && f.External && !f.Resumes:
-								a, told = Lose, Channel
+								a, notice = Lose, Channel
 							case ends > delivered:
-								a, told = Hand, Channel
+								a, notice = Hand, Channel
 							case state != record.Waiting:
 								a = Close
 							}
-							if got, who := Decide(f); got != a || who != told {
-								t.Errorf("%+v: %s %q, want %s %q", f, got, who, a, told)
+							if got, who := Decide(f); got != a || who != notice {
+								t.Errorf("%+v: %s %q, want %s %q", f, got, who, a, notice)
 							}
 							n++
 						}

@@ -5,9 +5,9 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"crabmem/daemon/process"
 	"crabmem/daemon/tool"
 )
 
@@ -57,7 +57,7 @@ func TestHugeMessages(t *testing.T) {
 	values := func(before, one, after string) string {
 		return `{"jsonrpc":"2.0","id":$id,"result":` + before + strings.Repeat(one+",", (maxFrame-1000)/(len(one)+1)) + one + after + "}"
 	}
-	ok := strings.Repeat(`{"type":"text","text":"[{,"},`, maxValues/4)
+	ok := strings.Repeat(`{"type":"text","text":"[{,"},`, process.MaxValues/4)
 	for name, c := range map[string]struct {
 		answer  string
 		at      int // which call
@@ -68,7 +68,7 @@ func TestHugeMessages(t *testing.T) {
 		"what it can do":     {values(`{"protocolVersion":"2025-11-25","capabilities":{"experimental":{"a":[`, "0", `]}}}`), 0, true},
 		"content":            {values(`{"content":[`, `{"type":"text","text":""}`, `]}`), 2, true},
 		"as much as it may":  {`{"jsonrpc":"2.0","id":$id,"result":{"content":[` + ok[:len(ok)-1] + `]}}`, 2, false},
-		"a text of brackets": {`{"jsonrpc":"2.0","id":$id,"result":{"content":[{"type":"text","text":"` + strings.Repeat(`[,\"`, maxValues) + `"}]}}`, 2, false},
+		"a text of brackets": {`{"jsonrpc":"2.0","id":$id,"result":{"content":[{"type":"text","text":"` + strings.Repeat(`[,\"`, process.MaxValues) + `"}]}}`, 2, false},
 	} {
 		for _, kind := range []string{"lines", "JSON", "events"} {
 			t.Run(name+" as "+kind, func(t *testing.T) {
@@ -92,24 +92,6 @@ func TestHugeMessages(t *testing.T) {
 					t.Errorf("it took %d MiB", took)
 				}
 			})
-		}
-	}
-}
-
-// TestShapeCountsValues compares the limit with messages that have exactly as
-// many values, and one more.
-func TestShapeCountsValues(t *testing.T) {
-	for _, more := range []int{0, 1} {
-		s := shape{}
-		err := s.add([]byte("[" + strings.Repeat("0,", maxValues-1+more) + "0"))
-		if (err != nil) != (more > 0) {
-			t.Errorf("%d values: %v", maxValues+more, err)
-		}
-	}
-	events := shape{events: true}
-	for range 3 {
-		if err := events.add([]byte("data: [" + strings.Repeat("0,", maxValues/2) + "\"[[{\\\",\"]\r\n\r\n")); err != nil {
-			t.Errorf("a stream of messages below the limit: %v", err)
 		}
 	}
 }
@@ -196,35 +178,4 @@ func TestAgreed(t *testing.T) {
 	if !strings.Contains(log, "server uses protocol version 2026-07-28") {
 		t.Errorf("the log has no warning:\n%s", log)
 	}
-}
-
-// TestPaceWaitsExactly waits for times at the bounds: of a server that is early, in
-// time, and late.
-func TestPaceWaitsExactly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, c := range []struct {
-			at              time.Duration // of the pace, from now
-			messages, bytes int
-			waits, left     time.Duration
-		}{
-			{at: 0}, {at: 1, waits: 1}, {at: -1, left: -1}, {at: -ahead, left: -ahead}, {at: -ahead - 1, left: -ahead},
-			{at: -perMessage, messages: 1}, {at: -perMessage + 1, messages: 1, waits: 1}, {at: 0, messages: 3, waits: 3 * perMessage},
-			{at: 0, bytes: 1 << 20, waits: perMiB}, {at: -ahead - time.Hour, messages: 4, bytes: 2 << 20, left: -ahead + 4*perMessage + 2*perMiB},
-		} {
-			began := time.Now()
-			p := pace{at: began.Add(c.at)}
-			if !p.wait(c.messages, c.bytes, nil) {
-				t.Errorf("%+v: ended", c)
-			}
-			if waited, left := time.Since(began), time.Until(p.at); waited != c.waits || left != c.left {
-				t.Errorf("%+v: waited %v, %v left", c, waited, left)
-			}
-		}
-		done := make(chan struct{})
-		close(done)
-		p := pace{at: time.Now().Add(time.Second)}
-		if p.wait(0, 0, done) {
-			t.Error("a wait without an end")
-		}
-	})
 }

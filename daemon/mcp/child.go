@@ -10,15 +10,12 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"crabmem/daemon/lazyregexp"
-	"crabmem/daemon/tool"
+	"crabmem/daemon/process"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -34,13 +31,11 @@ const (
 // child is a server that runs as a child process and exchanges messages, one per
 // line, on its standard input and output. It is a [sdk.Transport] and its own connection.
 type child struct {
-	log    *slog.Logger
-	repair repairer
-	cmd    *exec.Cmd
-	stops  []func() // end the process group: first Terminate, then Kill
+	log     *slog.Logger
+	repair  repairer
+	process *process.Process
 
-	in       input // its standard input
-	out, err io.ReadCloser
+	in       input                // its standard input
 	waiting  atomic.Int32         // writes
 	writing  chan struct{}        // has one while a message is written
 	messages chan jsonrpc.Message // closed at the end of its output
@@ -48,8 +43,6 @@ type child struct {
 
 	closing sync.Once
 	closed  chan struct{} // no more is read or written
-	exited  chan struct{} // it has ended and was waited for
-	status  error
 	readers sync.WaitGroup
 
 	lastLine string // on standard error; read after readers
@@ -61,68 +54,19 @@ type input interface {
 	SetWriteDeadline(time.Time) error
 }
 
-// inherited are the variables of the daemon's environment that a server gets:
-// those that programs require, and none that may be a secret.
-var inherited = []string{
-	"HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME",
-	"XDG_RUNTIME_DIR", "SSL_CERT_FILE", "SSL_CERT_DIR",
-	"APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROGRAMFILES", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP",
-	"USERNAME", "USERPROFILE",
-}
-
-func environ(own []string) []string {
-	var env []string
-	for _, e := range os.Environ() {
-		name, _, _ := strings.Cut(e, "=")
-		if slices.Contains(inherited, strings.ToUpper(name)) || strings.HasPrefix(name, "LC_") {
-			env = append(env, e)
-		}
-	}
-	return append(env, own...)
-}
-
 // spawn starts the server's command in a separate process group.
 func (s *server) spawn() (*child, error) {
-	c := &child{
-		log: s.log, repair: repairer{s.odd}, cmd: exec.CommandContext(context.Background(), s.Command, s.Args...),
-		writing: make(chan struct{}, 1), messages: make(chan jsonrpc.Message, 16),
-		closed: make(chan struct{}), exited: make(chan struct{}),
-	}
-	c.cmd.Env, c.cmd.Dir = environ(s.Env), s.Dir
-	group := tool.NewGroup(c.cmd)
-	c.stops = []func(){group.Terminate, group.Kill}
-	var files []*os.File
-	pipe := func() (r, w *os.File, err error) {
-		if r, w, err = os.Pipe(); err == nil {
-			files = append(files, r, w)
-		}
-		return r, w, err
-	}
-	stdin, in, err1 := pipe()
-	out, stdout, err2 := pipe()
-	diag, stderr, err3 := pipe()
-	err := errors.Join(err1, err2, err3)
-	if err == nil {
-		c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = stdin, stdout, stderr
-		c.in, c.out, c.err = in, out, diag
-		err = c.cmd.Start()
-	}
+	p, err := process.Start(process.Command{Path: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir})
 	if err != nil {
-		for _, f := range files {
-			f.Close()
-		}
 		return nil, err
 	}
-	for _, f := range []*os.File{stdin, stdout, stderr} {
-		f.Close()
+	c := &child{
+		log: s.log, repair: repairer{s.odd}, process: p, in: p.In,
+		writing: make(chan struct{}, 1), messages: make(chan jsonrpc.Message, 16), closed: make(chan struct{}),
 	}
-	c.log.Debug("an MCP server was started", "pid", c.cmd.Process.Pid)
-	c.readers.Go(func() { c.read(c.out) })
-	c.readers.Go(func() { c.readLog(c.err) })
-	go func() { // ends with the process, which end makes sure of
-		c.status = group.Wait()
-		close(c.exited)
-	}()
+	c.log.Debug("an MCP server was started", "pid", p.Pid())
+	c.readers.Go(func() { c.read(p.Out) })
+	c.readers.Go(func() { c.readLog(p.Err) })
 	return c, nil
 }
 
@@ -131,28 +75,19 @@ func (s *server) spawn() (*child, error) {
 func (c *child) end(err error) error {
 	alone := false
 	select {
-	case <-c.exited:
+	case <-c.process.Exited:
 		alone = true
 	case <-time.After(grace / 10): // its output may end a little earlier
 	}
 	c.Close() //nolint:errcheck // a pipe
-	for _, stop := range c.stops {
-		select {
-		case <-c.exited:
-		case <-time.After(grace):
-			stop()
-		}
-	}
-	<-c.exited
-	c.out.Close()
-	c.err.Close()
+	c.process.Stop(grace, grace)
 	c.readers.Wait()
 	if !alone || err == nil {
 		return err
 	}
 	how := "process exited"
-	if c.status != nil {
-		how = c.status.Error()
+	if c.process.Status != nil {
+		how = c.process.Status.Error()
 	}
 	if c.lastLine != "" {
 		how += ": " + c.lastLine
@@ -224,16 +159,16 @@ func (c *child) read(out io.Reader) {
 	c.readErr = io.EOF // if Close ends read
 	r := bufio.NewReaderSize(out, 64<<10)
 	noise, header := false, false
-	var p pace
+	var p process.Pace
 	for {
-		line, err := readLine(r, maxFrame)
-		var size shape
-		if tooMany := size.add(line); tooMany != nil {
+		line, err := process.ReadLine(r, maxFrame)
+		var size process.Shape
+		if tooMany := size.Add(line); tooMany != nil {
 			c.readErr = tooMany
 			return
 		}
 		list := c.repair.decode(line)
-		if !p.wait(1+len(list), len(line), c.closed) {
+		if !p.Wait(1+len(list), len(line), c.closed) {
 			return
 		}
 		for _, m := range list {
@@ -282,21 +217,6 @@ func (r *repairer) decode(line []byte) []jsonrpc.Message {
 		}
 	}
 	return list
-}
-
-// readLine reads a line of at most max bytes.
-func readLine(r *bufio.Reader, max int) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		if len(line)+len(part) > max {
-			return nil, fmt.Errorf("message exceeds %d MiB", max>>20)
-		}
-		line = append(line, part...)
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return line, err
-		}
-	}
 }
 
 // readLog logs the server's standard error, within limits.

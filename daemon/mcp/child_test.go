@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -32,7 +31,7 @@ func plainLog() (*slog.Logger, *mcptest.Buffer) {
 func newChild(in input) (*child, *mcptest.Buffer) {
 	log, text := plainLog()
 	return &child{
-		log: log, in: in, writing: make(chan struct{}, 1), messages: make(chan jsonrpc.Message, 16), closed: make(chan struct{}), exited: make(chan struct{}),
+		log: log, in: in, writing: make(chan struct{}, 1), messages: make(chan jsonrpc.Message, 16), closed: make(chan struct{}),
 	}, text
 }
 
@@ -74,24 +73,6 @@ func TestReadEnds(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestReadLine compares lines at the limit and above it, in one part or several.
-func TestReadLine(t *testing.T) {
-	for n := 1; n < 70; n++ {
-		text := strings.Repeat("x", n-1) + "\n"
-		r := bufio.NewReaderSize(strings.NewReader(text+text), 16)
-		line, err := readLine(r, n)
-		if again, aerr := readLine(r, n); string(line) != text || string(again) != text || err != nil || aerr != nil {
-			t.Errorf("%d bytes: %q, %v; %q, %v", n, line, err, again, aerr)
-		}
-		if line, err := readLine(bufio.NewReaderSize(strings.NewReader(text), 16), n-1); line != nil || err == nil || err.Error() != "message exceeds 0 MiB" {
-			t.Errorf("%d bytes, one too many: %q, %v", n, line, err)
-		}
-		if line, err := readLine(bufio.NewReaderSize(strings.NewReader(text[:n-1]), 16), n-1); string(line) != text[:n-1] || err != io.EOF {
-			t.Errorf("%d bytes without an end: %q, %v", n-1, line, err)
-		}
-	}
 }
 
 // TestLogLimit counts the logged lines of a child's standard error.

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"crabmem/daemon/process"
+
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -145,7 +147,7 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp.Body, resp.Request = body, asked
 	if isEventStream(resp) {
 		// The length of an event stream is not limited, but that of each event is.
-		body.shape.events = true
+		body.Shape.Events = true
 		if !b.sse {
 			resp.Body = b.follow(ctx, r, resp, body)
 		}
@@ -202,12 +204,12 @@ type boundedBody struct {
 	end  func()
 	done <-chan struct{}
 	left int // unless it is a stream
-	shape
-	pace
+	process.Shape
+	process.Pace
 }
 
 func (b *boundedBody) Read(p []byte) (int, error) {
-	if !b.events {
+	if !b.Events {
 		if b.left <= 0 {
 			var one [1]byte
 			if n, err := b.ReadCloser.Read(one[:]); n == 0 {
@@ -218,12 +220,12 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 		p = p[:min(len(p), b.left)]
 	}
 	n, err := b.ReadCloser.Read(p)
-	if tooMany := b.shape.add(p[:n]); tooMany != nil {
+	if tooMany := b.Shape.Add(p[:n]); tooMany != nil {
 		return 0, tooMany
 	}
-	if !b.events {
+	if !b.Events {
 		b.left -= n
-	} else if !b.wait(bytes.Count(p[:n], []byte{'\n'}), n, b.done) {
+	} else if !b.Wait(bytes.Count(p[:n], []byte{'\n'}), n, b.done) {
 		return 0, context.Canceled
 	}
 	return n, err

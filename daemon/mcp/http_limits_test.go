@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"crabmem/daemon/process"
 	"crabmem/daemon/tool"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -77,7 +78,7 @@ func TestCredentials(t *testing.T) {
 func TestResponseLimits(t *testing.T) {
 	for _, tt := range []struct{ header, body, want string }{
 		{strings.Repeat("x", 60<<10), "", "<nil>"}, {strings.Repeat("x", 70<<10), "", "exceeded 65536 bytes"}, {"", strings.Repeat(" ", maxFrame), "<nil>"}, {"", strings.Repeat(" ", maxFrame+1), "response exceeds 8 MiB"},
-		{"", strings.Repeat(",", maxValues), "<nil>"}, {"", strings.Repeat(",", maxValues+1), "values"},
+		{"", strings.Repeat(",", process.MaxValues), "<nil>"}, {"", strings.Repeat(",", process.MaxValues+1), "values"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			dial, _ := oneResponse(time.Now(), fmt.Sprintf("HTTP/1.1 200 OK\r\nX: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", tt.header, len(tt.body), tt.body))

@@ -7,11 +7,12 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"crabmem/daemon/process"
 )
 
 // TestBusyRequests checks that at most maxBusy requests wait for a response.
@@ -60,7 +61,7 @@ func TestBodyEndsWithDone(t *testing.T) {
 			io.Reader
 			io.Closer
 		}{strings.NewReader(strings.Repeat("\n", 9000)), &stdin{closeErr: io.ErrClosedPipe}}
-		b := &boundedBody{ReadCloser: text, end: func() { ended++ }, done: done, shape: shape{events: true}}
+		b := &boundedBody{ReadCloser: text, end: func() { ended++ }, done: done, Shape: process.Shape{Events: true}}
 		time.AfterFunc(time.Second, func() { close(done) })
 		began := time.Now()
 		n, err := b.Read(make([]byte, 9000))
@@ -114,25 +115,3 @@ type textAddr string
 
 func (a textAddr) Network() string { return "tcp" }
 func (a textAddr) String() string  { return string(a) }
-
-// TestEnviron checks which variables a child inherits.
-func TestEnviron(t *testing.T) {
-	for _, e := range []string{"LC_ALL=a", "XDG_CACHE_HOME=b=c", "path_x=1", "LC=1", "MY_TOKEN=1", "lc_x=1", "comspec=d"} {
-		name, value, _ := strings.Cut(e, "=")
-		t.Setenv(name, value)
-	}
-	env := environ([]string{"MY_OWN=1", "LC_ALL=other"})
-	for _, e := range []string{"LC_ALL=a", "XDG_CACHE_HOME=b=c", "comspec=d", "MY_OWN=1"} {
-		if !slices.Contains(env, e) {
-			t.Errorf("no %s", e)
-		}
-	}
-	for _, e := range []string{"path_x=1", "LC=1", "MY_TOKEN=1", "lc_x=1"} {
-		if slices.Contains(env, e) {
-			t.Errorf("inherited %s", e)
-		}
-	}
-	if !slices.Equal(env[len(env)-2:], []string{"MY_OWN=1", "LC_ALL=other"}) {
-		t.Errorf("the server's own variables are not the last: %q", env)
-	}
-}

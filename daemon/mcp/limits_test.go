@@ -114,62 +114,6 @@ func TestSetWakesCalls(t *testing.T) {
 	}
 }
 
-// TestPace checks how long a server waits for its messages and bytes.
-func TestPace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Hour)
-		var p pace
-		for i, c := range []struct {
-			pause           time.Duration
-			messages, bytes int
-			want            time.Duration
-		}{
-			{0, 4000, 0, 0}, {0, 1, 0, perMessage}, {0, 0, 1 << 20, perMiB}, {0, 2, 1 << 19, 2*perMessage + perMiB/2}, {0, 0, 0, 0},
-			{time.Second, 2000, 0, 0}, {0, 1, 0, perMessage}, {time.Hour, 0, 32 << 20, 0}, {0, 0, 1 << 10, perMiB >> 10},
-		} {
-			time.Sleep(c.pause)
-			began := time.Now()
-			if ok := p.wait(c.messages, c.bytes, nil); !ok || time.Since(began) != c.want {
-				t.Errorf("wait %d: %v after %v, want %v", i, ok, time.Since(began), c.want)
-			}
-		}
-		done := make(chan struct{})
-		close(done)
-		if p.wait(1, 0, done) {
-			t.Error("it waited although the connection had ended")
-		}
-	})
-}
-
-// TestShapeOfTexts compares the number of values of messages.
-func TestShapeOfTexts(t *testing.T) {
-	for text, want := range map[string]int{
-		"": 0, "7": 0, "[]": 1, "{}": 1, "[1,2]": 2, `{"a":[{}]}`: 3, `"[{,"`: 0, `["a",",",","]`: 3, `["\",",2]`: 2, `["\\",2]`: 2, `["\\\",",2]`: 2, "\\[": 1, `["a\`: 1,
-		"\"\n[": 1, "\"\\\n[": 1, "\n[": 1, "[\n[": 2, "[\n\n[": 2,
-	} {
-		var s shape
-		if err := s.add([]byte(text)); s.values != want || err != nil {
-			t.Errorf("%q: %d values, %v, want %d", text, s.values, err, want)
-		}
-		s = shape{}
-		for i := range text {
-			s.add([]byte(text[i : i+1]))
-		}
-		if s.values != want {
-			t.Errorf("%q, byte by byte: %d values, want %d", text, s.values, want)
-		}
-	}
-	full := "[" + strings.Repeat(",", maxValues-1)
-	for text, fails := range map[string]bool{
-		full + "\n\n" + full: false, full + "\r\n\r\n" + full: false, full + "\n \n[": true, full + "\n[": true, full + "\n\n" + full + ",": true,
-	} {
-		s := shape{events: true}
-		if err := s.add([]byte(text)); (err != nil) != fails {
-			t.Errorf("%.3q %d bytes, ends in %q: %v", text, len(text), text[len(text)-3:], err)
-		}
-	}
-}
-
 // TestUsable checks which characters a component's name may have.
 func TestUsable(t *testing.T) {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"crabmem/daemon/process"
 )
 
 // Limits of resumed streams. The call has its own time limit.
@@ -116,7 +118,7 @@ func (f *followedBody) resume() error {
 			return err
 		}
 		if isEventStream(resp) {
-			f.boundedBody.ReadCloser, f.boundedBody.shape = resp.Body, shape{events: true}
+			f.boundedBody.ReadCloser, f.boundedBody.Shape = resp.Body, process.Shape{Events: true}
 			return nil
 		}
 		resp.Body.Close()

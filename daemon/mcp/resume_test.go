@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"crabmem/daemon/process"
 	"crabmem/daemon/tool"
 )
 
@@ -159,7 +160,7 @@ func TestResumeLimits(t *testing.T) {
 				return io.NopCloser(strings.NewReader(fmt.Sprintf(c.stream, n)))
 			}
 			began := time.Now()
-			f := &followedBody{boundedBody: &boundedBody{ReadCloser: stream(), end: func() {}, shape: shape{events: true}}, ctx: t.Context(), call: json.RawMessage("5")}
+			f := &followedBody{boundedBody: &boundedBody{ReadCloser: stream(), end: func() {}, Shape: process.Shape{Events: true}}, ctx: t.Context(), call: json.RawMessage("5")}
 			f.open = func(last string) (*http.Response, error) {
 				if last != fmt.Sprint(n) {
 					return nil, errors.New("after event " + last)
@@ -182,7 +183,7 @@ func TestResumeLimits(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(500*time.Millisecond, cancel)
 		began := time.Now()
-		f := &followedBody{boundedBody: &boundedBody{ReadCloser: io.NopCloser(strings.NewReader("id: 1\ndata: \n\n")), end: func() {}, shape: shape{events: true}}, ctx: ctx, call: json.RawMessage("5")}
+		f := &followedBody{boundedBody: &boundedBody{ReadCloser: io.NopCloser(strings.NewReader("id: 1\ndata: \n\n")), end: func() {}, Shape: process.Shape{Events: true}}, ctx: ctx, call: json.RawMessage("5")}
 		if b, err := io.ReadAll(f); err != nil || string(b) != "id: 1\ndata: \n\n" || time.Since(began) != 500*time.Millisecond {
 			t.Errorf("%q, %v after %v", b, err, time.Since(began))
 		}
@@ -195,7 +196,7 @@ func TestStandaloneStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parts := []string{"id: 2\ndata: b\n\nid: 9\nda", "data: c\n\n"}
 		var after []string
-		f := &followedBody{boundedBody: &boundedBody{ReadCloser: io.NopCloser(strings.NewReader("id: 1\ndata: a\n\n")), end: func() {}, shape: shape{events: true}}, ctx: t.Context()}
+		f := &followedBody{boundedBody: &boundedBody{ReadCloser: io.NopCloser(strings.NewReader("id: 1\ndata: a\n\n")), end: func() {}, Shape: process.Shape{Events: true}}, ctx: t.Context()}
 		f.open = func(last string) (*http.Response, error) {
 			after = append(after, last)
 			if len(parts) == 0 {

@@ -40,6 +40,9 @@ func (l *Log) Request(id string) (a RequestTurn, ok bool, err error) {
 		case err != nil:
 			return RequestTurn{}, false, inFile(err, l.dir.file(l.name))
 		case n.Kind == record.KindMessage && n.Message.Role == record.RoleUser:
+			if ok && !a.Answered && len(n.Message.Work) > 0 { // a delivery within the turn
+				continue
+			}
 			if ok {
 				a.Newest = false
 				return a, true, nil

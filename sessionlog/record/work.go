@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,6 +75,11 @@ type Work struct {
 type WorkFrom struct {
 	Line int64  `json:"line"`
 	CRC  uint32 `json:"crc"` // CRC-32C of the line
+}
+
+// NewWorkFrom returns the place after a line, which has no line end.
+func NewWorkFrom(number int, line []byte) *WorkFrom {
+	return &WorkFrom{int64(number), crc32.Checksum(line, crc32.MakeTable(crc32.Castagnoli))}
 }
 
 // WorkNext contains the numbers of the next branch and the next worker.

@@ -65,6 +65,9 @@ func (r *Record) Message() Message {
 			Function: Function{Name: r.Text(l.Name), Arguments: r.Text(l.Arguments)},
 		})
 	}
+	if m.Role == record.RoleUser {
+		m.Work = record.WorkKeys(r.Line)
+	}
 	return m
 }
 
@@ -125,8 +128,7 @@ type Message struct {
 	// Request is the ID of the client's request that a user message is from (S35).
 	// Only Log.Request reads it.
 	Request string `json:"-"`
-	// Work lists the outcomes and messages that a user message delivers (S38). Only
-	// record.WorkKeys reads it.
+	// Work lists the outcomes and messages that a user message delivers (S38).
 	Work []string `json:"-"`
 	// Sender is the sender of a user message. It is never written.
 	Sender string `json:"-"`

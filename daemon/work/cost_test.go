@@ -27,7 +27,7 @@ func TestCost(t *testing.T) {
 	}
 	i, err := p.Spawn(Spawn{Kind: record.Worker, Agent: "crab", Task: "x"})
 	must(t, err)
-	must(t, i.Begin())
+	must(t, begin(i))
 	spawn := syncs
 	must(t, first.End(Status{record.Done, Signaled}, "x"))
 	must(t, i.End(Status{record.Done, Signaled}, "x"))

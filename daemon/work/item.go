@@ -76,23 +76,27 @@ func (i *Item) closeLog() error {
 	return l.Close()
 }
 
-// Begin appends the task as the child's first user message.
-func (i *Item) Begin() error {
+// Begin appends the task as the child's first user message, unless it has one.
+func (i *Item) Begin() (began bool, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.append(i.Task, nil)
+	if i.p.begun {
+		return false, nil
+	}
+	return true, i.append(sessionlog.Message{Content: i.Task})
 }
 
 // append appends a user message to the child, with the keys of the accepted messages in
 // it. The caller holds mu.
-func (i *Item) append(text string, keys []string) error {
+func (i *Item) append(m sessionlog.Message) error {
 	if err := i.use(); err != nil {
 		return err
 	}
-	if err := i.log.Append(sessionlog.Message{Role: record.RoleUser, Content: text, Work: keys}); err != nil {
+	m.Role = record.RoleUser
+	if err := i.log.Append(m); err != nil {
 		return err
 	}
-	i.p = i.p.take(keys)
+	i.p = i.p.take(m.Work)
 	return nil
 }
 
@@ -115,19 +119,21 @@ func (i *Item) Route(text string) error {
 	return i.write(w)
 }
 
-// TakeRoutes appends the accepted messages to the child, as one user message. It reports
-// whether there are any.
-func (i *Item) TakeRoutes() (bool, error) {
+// TakeRoutes appends the accepted messages to the child, as one user message. It returns
+// nil if there are none.
+func (i *Item) TakeRoutes() (*sessionlog.Message, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	var texts, keys []string
+	m := &sessionlog.Message{Role: record.RoleUser}
+	var texts []string
 	for _, w := range i.p.pending {
-		texts, keys = append(texts, w.Text), append(keys, routeKey(w.N))
+		texts, m.Work = append(texts, w.Text), append(m.Work, routeKey(w.N))
 	}
-	if len(keys) == 0 {
-		return false, nil
+	if len(texts) == 0 {
+		return nil, nil
 	}
-	return true, i.append(strings.Join(texts, "\n\n"), keys)
+	m.Content = strings.Join(texts, "\n\n")
+	return m, i.append(*m)
 }
 
 // End ends the work with an outcome, and hands the outcome to the parent. Interactive

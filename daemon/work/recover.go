@@ -241,7 +241,7 @@ func (i *Item) resume() error {
 	if err := i.write(w); err != nil {
 		return err
 	}
-	return i.append(text, nil)
+	return i.append(sessionlog.Message{Content: text})
 }
 
 // sweep moves children of spawns that were not acknowledged into the trash.

@@ -16,6 +16,11 @@ import (
 
 const parentID = "crab_user_1"
 
+func begin(i *Item) error {
+	_, err := i.Begin()
+	return err
+}
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -89,9 +94,9 @@ func TestRecover(t *testing.T) {
 		child  string // in the child's file
 	}{
 		"a worker without a message": {Spawn{Kind: record.Worker}, nil, Resume, Event, "", `{"role":"user","content":"run the tests"}`},
-		"a worker":                   {Spawn{Kind: record.Worker}, func(_ *Home, _ *Parent, i *Item) error { return i.Begin() }, Resume, Event, "", restarted},
+		"a worker":                   {Spawn{Kind: record.Worker}, func(_ *Home, _ *Parent, i *Item) error { return begin(i) }, Resume, Event, "", restarted},
 		"a worker in attempt 2": {Spawn{Kind: record.Worker}, func(_ *Home, _ *Parent, i *Item) error {
-			return errors.Join(i.Begin(), say(i, "6 of 12"), i.resume())
+			return errors.Join(begin(i), say(i, "6 of 12"), i.resume())
 		}, Interrupt, Channel, "w1.1 failed (interrupted): ended by a restart; said until then: 6 of 12\n", `"reason":"interrupted"`},
 		"a branch":           {Spawn{Kind: record.Branch}, nil, Interrupt, Channel, "b1.1 failed (interrupted): ended by a restart\n", ""},
 		"an external worker": {Spawn{Kind: record.Worker, Agent: "loads"}, nil, Interrupt, Channel, "w1.1 failed (interrupted): ended by a restart\n", ""},
@@ -238,7 +243,7 @@ func TestRefused(t *testing.T) {
 	if err := i.End(done, ""); !errors.Is(err, ErrPending) {
 		t.Errorf("an outcome before a message was taken in: %v", err)
 	}
-	if took, err := i.TakeRoutes(); err != nil || !took {
+	if took, err := i.TakeRoutes(); err != nil || took == nil {
 		t.Error(took, err)
 	}
 	must(t, i.End(done, strings.Repeat("\u00e9", record.MaxResult)))

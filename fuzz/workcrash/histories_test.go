@@ -180,6 +180,7 @@ func TestConcurrent(t *testing.T) {
 		return err
 	}
 	taken := func(i *work.Item) error { _, err := i.TakeRoutes(); return err }
+	begun := func(i *work.Item) error { _, err := i.Begin(); return err }
 	errs := make([]error, n)
 	for k := range n {
 		wg.Go(func() {
@@ -188,7 +189,7 @@ func TestConcurrent(t *testing.T) {
 				errs[k] = err
 				return
 			}
-			errs[k] = errors.Join(i.Begin(), i.Route("more"), taken(i), i.End(work.Status{State: "failed", Reason: work.Exhausted}, "x"), deliver())
+			errs[k] = errors.Join(begun(i), i.Route("more"), taken(i), i.End(work.Status{State: "failed", Reason: work.Exhausted}, "x"), deliver())
 			if err := i.Route("again"); err == nil {
 				errs[k] = errors.Join(errs[k], taken(i), i.End(work.Status{State: "done", Reason: work.Signaled}, "y"), deliver())
 			} else if !errors.Is(err, work.ErrTransition) {

@@ -138,7 +138,8 @@ func (w *world) try(symbol string) error {
 	case "worker", "branch", "asks":
 		return w.spawn(symbol)
 	case "begin":
-		return w.last.Begin()
+		_, err := w.last.Begin()
+		return err
 	case "end":
 		return w.end(record.Done, work.Signaled)
 	case "fail":

@@ -49,7 +49,7 @@ func TestBadOrigins(t *testing.T) {
 		"[origins.\"tg:\"]\nspace = \"main\"\n":                    "cannot use the space main",
 		"[origins.\"tg:\"]\nspace = \"../x\"\n":                    "must consist of",
 		"[origins.\"tg:\"]\nreads = [\"team\"]\n":                  "only trusted identities",
-		"[origins.\"tg:\"]\nallow = [\"bash\"]\n":                  "want recall or remember",
+		"[origins.\"tg:\"]\nallow = [\"bash\"]\n":                  "want recall, remember, or branch",
 		"[origins.\"tg:\"]\ntrust=\"trusted\"\nreads=[\"Team\"]\n": "must consist of",
 		"[origins.\"tg:\"]\ntrust=\"trusted\"\nallow=[\"read\"]\n": "want skill, mcp, or delegate",
 		"[origins.\"tg:\"]\ntrust=\"admin\"\nallow=[\"skill\"]\n":  "remove it",

@@ -55,7 +55,7 @@ func CheckPrefix(prefix string) error {
 	switch {
 	case !strings.Contains(prefix, ":"):
 		return fmt.Errorf("prefix %q has no ':': identities without ':' are users of this machine and always admins", prefix)
-	case strings.HasPrefix(prefix, delegatePrefix):
+	case strings.HasPrefix(prefix, delegatePrefix), strings.HasPrefix(prefix, workPrefix):
 		return fmt.Errorf("prefix %q is reserved: begin it with the name of a service, as in tg:7", prefix)
 	case !isWord(prefix[0]):
 		return fmt.Errorf("prefix %q does not begin with a letter or a digit: begin it with the name of a service, as in tg:7", prefix)
@@ -70,7 +70,7 @@ func isWord(b byte) bool {
 // kinds are the words that Allow may contain, by level. A kind with true may be
 // followed by a name.
 var kinds = map[Level]map[string]bool{
-	Untrusted: {tool.Recall: false, tool.Remember: false},
+	Untrusted: {tool.Recall: false, tool.Remember: false, "branch": false},
 	Trusted:   {tool.Delegate: true, tool.MCP: true, tool.Skill: true},
 }
 
@@ -90,7 +90,7 @@ func CheckAllow(level Level, word string) error {
 }
 
 var words = map[Level]string{
-	Untrusted: "recall or remember",
+	Untrusted: "recall, remember, or branch",
 	Trusted:   "skill, mcp, or delegate, or one of them with a name, as in skill:feeds",
 }
 
@@ -134,9 +134,16 @@ func Delegate(agent, creator, sender string) string {
 	return delegatePrefix + agent + ":"
 }
 
-// origin returns the identity for which a task was delegated, or the identity
-// itself.
+// workPrefix begins the creator of a session that does work of another session; the
+// creator of that session follows.
+const workPrefix = "work-"
+
+// origin returns the identity for which a task was delegated or work began, or the
+// identity itself.
 func origin(identity string) string {
+	for strings.HasPrefix(identity, workPrefix) {
+		identity = identity[len(workPrefix):]
+	}
 	if strings.HasPrefix(identity, delegatePrefix) {
 		if _, rest, ok := strings.Cut(identity, ":"); ok {
 			return rest
@@ -151,6 +158,16 @@ func (rs Rules) Level(identity string) Level {
 		return Admin
 	}
 	return rs.find(origin(identity)).Level
+}
+
+// Allows reports whether the rules of two identities allow a word. Admins need no rule.
+func (rs Rules) Allows(creator, sender, word string) bool {
+	for _, id := range []string{creator, sender} {
+		if rs.Level(id) != Admin && !slices.Contains(rs.find(origin(id)).Allow, word) {
+			return false
+		}
+	}
+	return true
 }
 
 // Scope returns the permissions of a run in which a creator of a session and a

@@ -53,6 +53,11 @@ type Agent struct {
 
 	// Scope is the permission set. The zero value permits no tool.
 	Scope tool.Scope
+	// Offers are the tools of the agent's role, without a change of the scope. nil: the
+	// agent has no role.
+	Offers tool.Offers
+	// Concludes is set if the last step of a run has no tools, so that it ends in text.
+	Concludes bool
 	// Memory adds the instructions for the memory tools to the prompt.
 	Memory bool
 	// Resources is the <resources> block of the prompt: skills and servers.

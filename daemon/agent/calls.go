@@ -135,7 +135,7 @@ func (t *turn) toolCall(c sessionlog.ToolCall) tool.Call {
 	return tool.Call{
 		ID: c.ID, Name: c.Function.Name, Arguments: json.RawMessage(c.Function.Arguments),
 		Agent: t.Agent.Name, Session: t.Session.ID, Requester: t.Session.CreatedBy, Dir: t.Session.Dir, Scope: t.Scope(), Depth: t.Depth,
-		Narrow: t.Narrow,
+		Offers: t.Agent.Offers, Narrow: t.Narrow,
 	}
 }
 

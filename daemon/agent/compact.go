@@ -218,7 +218,7 @@ func (t *turn) count(u *model.Usage) {
 // prompt, the schemas and the messages of this run.
 func (t *turn) estimate() int {
 	n := len(t.system) + Size(t.injected) + Size(t.Session.Messages)
-	for _, s := range t.Tools.Schemas(t.Scope()) {
+	for _, s := range t.Tools.Schemas(t.Scope(), t.Agent.Offers) {
 		n += len(s.Name) + len(s.Description) + len(s.Parameters)
 	}
 	return n / bytesPerToken

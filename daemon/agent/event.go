@@ -28,10 +28,18 @@ const (
 	Progress      Kind = "progress"        // Note is what the run waits for
 	Done          Kind = "done"            // Error; the last event. In a run, Content is the answer
 	Lag           Kind = "lag"             // Lost
+	Reply         Kind = "reply"           // Content is text to the user before the end of the run
+	WorkStarted   Kind = "work_started"    // ID is that of the work, Content its task; Note
+	WorkStatus    Kind = "work_status"     // ID; Content is what the work does; Note
+	WorkWaiting   Kind = "work_waiting"    // ID; Content is the outcome; Note
+	WorkEnded     Kind = "work_ended"      // ID; Content is the outcome; Note
+	Delivered     Kind = "delivered"       // Content is the message with the outcomes, which is durable
+	Wake          Kind = "wake"            // a run begins without a user
 )
 
 // Kinds are the kinds of events.
-var Kinds = []Kind{Start, User, Injected, TextDelta, ThinkingDelta, ToolStart, AskUser, ToolResult, ToolsComplete, Usage, Compacted, Refused, Notice, Progress, Done, Lag}
+var Kinds = []Kind{Start, User, Injected, TextDelta, ThinkingDelta, ToolStart, AskUser, ToolResult, ToolsComplete, Usage, Compacted, Refused, Notice, Progress, Done, Lag,
+	Reply, WorkStarted, WorkStatus, WorkWaiting, WorkEnded, Delivered, Wake}
 
 // Event is something that happened in a run. Kind decides which fields are set. Only
 // [Start] and the events for subscribers name the session.
@@ -47,11 +55,11 @@ type Event struct {
 
 	Model     string     `json:"model,omitempty"`
 	Content   string     `json:"content,omitempty" jsonschema:"the text of the event"`
-	Note      string     `json:"text,omitempty" jsonschema:"of notice and progress"`
+	Note      string     `json:"text,omitempty" jsonschema:"of notice, progress, and work"`
 	Line      int64      `json:"line,omitempty" jsonschema:"of the user's message in the session; absent without an ID of the request"`
 	Repeated  bool       `json:"repeated,omitempty" jsonschema:"an earlier run answered the request"`
 	Calls     []Call     `json:"calls,omitempty" jsonschema:"of tool_start"`
-	ID        string     `json:"id,omitempty" jsonschema:"of the call, of tool_result"`
+	ID        string     `json:"id,omitempty" jsonschema:"of the call, of tool_result; of the work"`
 	Questions []Question `json:"questions,omitempty"`
 	*Result
 	Usage   *TokenUsage `json:"usage,omitempty"`

@@ -31,7 +31,7 @@ func (t *turn) flush(ctx context.Context) {
 	ms = append(ms, shortened(t.Session.answered(len(t.Session.Messages)), t.Models.ContextLimit(t.Agent.Model)*4/5*bytesPerToken)...)
 	ms = append(ms, sessionlog.Message{Role: record.RoleUser, Content: strings.TrimSpace(t.Hooks.FlushPrompt)})
 	for range flushSteps {
-		resp, err := t.Models.Send(ctx, model.Request{Model: t.Agent.Model, Messages: ms, Tools: t.Tools.Schemas(scope), OnNotice: t.notice})
+		resp, err := t.Models.Send(ctx, model.Request{Model: t.Agent.Model, Messages: ms, Tools: t.Tools.Schemas(scope, nil), OnNotice: t.notice})
 		if err != nil {
 			t.notice(fmt.Sprintf("flush memory: %v", err))
 			return
@@ -42,7 +42,7 @@ func (t *turn) flush(ctx context.Context) {
 		ms = append(ms, resp.Message)
 		for _, c := range resp.Message.ToolCalls {
 			call := t.toolCall(c)
-			call.Scope = scope
+			call.Scope, call.Offers = scope, nil
 			r := t.Tools.Call(ctx, call)
 			if r.Refused != nil {
 				t.emit(Event{Kind: Refused, Refused: r.Refused})

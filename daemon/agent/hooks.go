@@ -23,6 +23,12 @@ type Hooks struct {
 	// BeforeRun returns messages for this run only. They precede the user's
 	// newest message and are never written. ctx permits Emit.
 	BeforeRun func(ctx context.Context, t *Turn) []sessionlog.Message
+	// Between is called after each step with calls. It returns messages that it has
+	// written to the session's log, for the next step.
+	Between func(ctx context.Context, t *Turn) ([]sessionlog.Message, error)
+	// Again is called for an answer. If it returns a text, the run continues: the text is
+	// the last message of the next request, and is never written.
+	Again func(t *Turn, answer string) string
 	// Event receives every event of every run, before the run's caller, except of a
 	// run that returns the answer of an earlier one.
 	Event func(t *Turn, e Event)
@@ -36,7 +42,7 @@ type Hooks struct {
 }
 
 // Turn is one run of an agent, as hooks see it. Hooks change it only through
-// Narrow.
+// Narrow, Conclude, and Replied.
 type Turn struct {
 	Agent   *Agent
 	Session *Session
@@ -50,8 +56,10 @@ type Turn struct {
 	// set when BeforeRun is called.
 	Continued []sessionlog.Message
 
-	mu    sync.Mutex
-	scope tool.Scope
+	mu       sync.Mutex
+	scope    tool.Scope
+	conclude bool
+	reply    string
 }
 
 // Scope returns the permissions of the run: the intersection of agent and
@@ -78,6 +86,33 @@ func (t *Turn) Narrow(s tool.Scope) {
 	t.scope = t.scope.Intersect(s)
 }
 
+// Conclude makes the next step the last one. It has no tools.
+func (t *Turn) Conclude() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.conclude = true
+}
+
+// Replied notes a text that the user has received before the end of the run. It is the
+// answer if the last response has no text.
+func (t *Turn) Replied(text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.reply = text
+}
+
+func (t *Turn) replied() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.reply
+}
+
+func (t *Turn) concluded() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.conclude
+}
+
 // Then returns hooks that call h, then next. next preprocesses the result of h,
 // its messages follow those of h, and its prompts replace those of h.
 func (h Hooks) Then(next Hooks) Hooks {
@@ -91,6 +126,15 @@ func (h Hooks) Then(next Hooks) Hooks {
 		BeforeRun: func(ctx context.Context, t *Turn) []sessionlog.Message {
 			return append(h.beforeRun(ctx, t), next.beforeRun(ctx, t)...)
 		},
+		Between: func(ctx context.Context, t *Turn) ([]sessionlog.Message, error) {
+			ms, err := h.between(ctx, t)
+			if err != nil {
+				return ms, err
+			}
+			more, err := next.between(ctx, t)
+			return append(ms, more...), err
+		},
+		Again: func(t *Turn, answer string) string { return cmp.Or(h.again(t, answer), next.again(t, answer)) },
 		Event: func(t *Turn, e Event) {
 			h.event(t, e)
 			next.event(t, e)
@@ -129,6 +173,20 @@ func (h *Hooks) beforeRun(ctx context.Context, t *Turn) []sessionlog.Message {
 		ms[i].Injected = true
 	}
 	return ms
+}
+
+func (h *Hooks) between(ctx context.Context, t *Turn) ([]sessionlog.Message, error) {
+	if h.Between == nil {
+		return nil, nil
+	}
+	return h.Between(ctx, t)
+}
+
+func (h *Hooks) again(t *Turn, answer string) string {
+	if h.Again == nil {
+		return ""
+	}
+	return h.Again(t, answer)
 }
 
 func (h *Hooks) event(t *Turn, e Event) {

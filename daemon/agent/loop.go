@@ -23,6 +23,9 @@ type Input struct {
 	After   string // ID of the request whose turn must be the newest; "": any
 	Depth   int    // number of delegations that led here
 	Literal bool   // Content names no skill
+	// Stored is set if the newest message of the user in the session begins the run.
+	// Content, Request, and After are then empty.
+	Stored bool
 }
 
 // ErrExhausted ends a run whose model requests more steps than the limit.
@@ -57,7 +60,7 @@ func (r *Runner) Run(ctx context.Context, a *Agent, s *Session, in Input) iter.S
 		defer cancel()
 		t := turn{
 			Turn:   Turn{Agent: a, Session: s, Sender: in.Sender, Tag: in.Tag, Content: in.Content, Depth: in.Depth, Literal: in.Literal, scope: a.Scope.Intersect(s.Scope)},
-			Runner: r, yield: yield, cancel: cancel, input: in.Content, requestID: in.Request, after: in.After,
+			Runner: r, yield: yield, cancel: cancel, input: in.Content, requestID: in.Request, after: in.After, stored: in.Stored,
 		}
 		t.system = a.systemFor(t.scope)
 		began := time.Now()
@@ -81,6 +84,7 @@ type turn struct {
 	input     string // the user's
 	requestID string
 	after     string
+	stored    bool                 // the session contains the message that begins the run
 	repeated  bool                 // the session contains the answer; hooks receive no event
 	system    string               // the system prompt
 	streaming *streaming           // of the current response
@@ -90,6 +94,8 @@ type turn struct {
 	full      int                  // tokens of the context, as far as known
 	counted   int                  // messages of the session that are in full
 	noCompact bool                 // it failed, or did not help
+	last      bool                 // the step has no tools, and ends the run
+	nudge     string               // the text of Hooks.Again for the next step
 	standIn   string               // the model that last responded in place of the agent's
 
 	progressed time.Time // of the last Progress
@@ -137,7 +143,9 @@ func (t *turn) keep(began time.Time) error {
 func (t *turn) run(ctx context.Context) (Stop, error) {
 	s := t.Session
 	t.archive()
-	t.Content = clean(t.Hooks.preprocess(&t.Turn))
+	if !t.stored {
+		t.Content = clean(t.Hooks.preprocess(&t.Turn))
+	}
 	s.Messages = slices.DeleteFunc(s.Messages, func(m sessionlog.Message) bool { return m.Injected })
 	answered, err := t.begin(ctx)
 	if err != nil {
@@ -149,7 +157,8 @@ func (t *turn) run(ctx context.Context) (Stop, error) {
 	if t.Tools.Ready != nil {
 		t.Tools.Ready(ctx, t.Scope())
 	}
-	for range t.Agent.MaxIterations {
+	for n := range t.Agent.MaxIterations {
+		t.last = t.concluded() || t.Agent.Concludes && n == t.Agent.MaxIterations-1
 		m, err := t.step(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
@@ -158,9 +167,17 @@ func (t *turn) run(ctx context.Context) (Stop, error) {
 			return Failed, err
 		}
 		if len(m.ToolCalls) == 0 {
+			t.nudge = ""
+			if !t.last {
+				t.nudge = t.Hooks.again(&t.Turn, m.Content)
+			}
 			t.compactIfFull(ctx)
-			return Answered, nil
+			if t.nudge == "" {
+				return Answered, nil
+			}
+			continue
 		}
+		t.nudge = ""
 		results := t.call(ctx, m.ToolCalls)
 		if err := t.append(results...); err != nil {
 			return Failed, err
@@ -169,6 +186,11 @@ func (t *turn) run(ctx context.Context) (Stop, error) {
 			return Cancelled, context.Cause(ctx)
 		}
 		t.emit(Event{Kind: ToolsComplete})
+		more, err := t.Hooks.between(ctx, &t.Turn)
+		s.Messages = append(s.Messages, more...) // they are in the log
+		if err != nil {
+			return Failed, err
+		}
 		t.compactIfFull(ctx)
 	}
 	return Exhausted, fmt.Errorf("%w: %d steps", ErrExhausted, t.Agent.MaxIterations)
@@ -191,7 +213,13 @@ func (t *turn) step(ctx context.Context) (sessionlog.Message, error) {
 		}
 	}
 	msg := m.message()
+	if t.last {
+		msg.ToolCalls = nil
+	}
 	msg.Content, msg.ReasoningContent = t.redact(msg.Content), t.redact(msg.ReasoningContent)
+	if err == nil && len(msg.ToolCalls) == 0 {
+		msg.Content = cmp.Or(msg.Content, t.redact(t.replied()))
+	}
 	t.answer = msg.Content
 	if err == nil {
 		err = broken("response", m.finish)
@@ -281,12 +309,18 @@ func (t *turn) request() model.Request {
 	ms = append(ms, t.Session.answered(t.newest)...)
 	ms = append(ms, t.injected...)
 	ms = append(ms, t.Session.Messages[t.newest:]...)
+	if t.nudge != "" {
+		ms = append(ms, sessionlog.Message{Role: record.RoleUser, Content: t.nudge})
+	}
+	if t.last {
+		return model.Request{Model: t.Agent.Model, Messages: ms, Thinking: t.Agent.Thinking, OnNotice: t.notice, OnProgress: t.progress}
+	}
 	choice := t.Agent.ToolChoice
 	if choice != "none" && len(t.Session.Messages) > t.newest+1 { // the turn has calls: the model may answer
 		choice = ""
 	}
 	return model.Request{
-		Model: t.Agent.Model, Messages: ms, Tools: t.Tools.Schemas(t.Scope()), ToolChoice: choice, Thinking: t.Agent.Thinking,
+		Model: t.Agent.Model, Messages: ms, Tools: t.Tools.Schemas(t.Scope(), t.Agent.Offers), ToolChoice: choice, Thinking: t.Agent.Thinking,
 		OnNotice: t.notice, OnProgress: t.progress,
 	}
 }

@@ -14,26 +14,37 @@ import (
 const noResponse = "[no response]"
 
 // unanswered returns the index of the user's message of the newest turn, and
-// whether this turn has no answer: only calls and their results follow the
-// message. A summary is not a turn.
+// whether this turn has no answer: only calls, their results, and deliveries of work
+// follow the message. Of deliveries without a turn before them, the first begins the
+// turn. A summary is not a turn.
 func (s *Session) unanswered() (user int, ok bool) {
+	user = -1
 	for i := len(s.Messages) - 1; i >= 0; i-- {
 		switch m := &s.Messages[i]; {
 		case m.Injected, m.Role == record.RoleTool, m.Role == record.RoleAssistant && len(m.ToolCalls) > 0:
-		case m.Role == record.RoleUser:
-			return i, i > 0 || s.Compactions == 0
+		case m.Role == record.RoleUser && len(m.Work) > 0 && (i > 0 || s.Compactions == 0):
+			user = i
+		case m.Role == record.RoleUser && (i > 0 || s.Compactions == 0):
+			return i, true
 		default:
-			return 0, false
+			return max(user, 0), user >= 0
 		}
 	}
-	return 0, false
+	return max(user, 0), user >= 0
+}
+
+// Unanswered reports whether the newest turn has no answer.
+func (s *Session) Unanswered() bool {
+	_, open := s.unanswered()
+	return open
 }
 
 // Interrupted reports whether the newest turn ended without an answer and
-// without a failure in the log: its process was killed.
+// without a failure in the log: its process was killed. A delivery of work is not a
+// turn until the model is called.
 func (s *Session) Interrupted() bool {
-	_, open := s.unanswered()
-	return (open || s.Streamed != "") && !s.Failed
+	user, open := s.unanswered()
+	return (open && len(s.Messages[user].Work) == 0 || s.Streamed != "") && !s.Failed
 }
 
 // requestTurn returns the turn of the request, if the session contains it.
@@ -55,6 +66,10 @@ func (t *turn) requestTurn() (a sessionlog.RequestTurn, ok bool, err error) {
 // that the session contains the answer.
 func (t *turn) begin(ctx context.Context) (answered bool, err error) {
 	s := t.Session
+	if t.stored {
+		t.beginStored(ctx)
+		return false, nil
+	}
 	earlier, known, err := t.requestTurn()
 	if err != nil {
 		return false, err
@@ -99,6 +114,18 @@ func (t *turn) begin(ctx context.Context) (answered bool, err error) {
 	}
 	t.emit(Event{Kind: User, Content: t.input, Line: earlier.Line})
 	return false, nil
+}
+
+// beginStored begins a run with the message of the newest turn, which the session
+// contains.
+func (t *turn) beginStored(ctx context.Context) {
+	s := t.Session
+	user, _ := s.unanswered()
+	s.Streamed, s.Failed = "", false
+	t.newest, t.Content, t.Literal = user, s.Messages[user].Content, true
+	t.Continued = s.Messages[user+1:]
+	s.Messages[user].Sender = t.Sender
+	t.injected = t.Hooks.beforeRun(context.WithValue(ctx, emitKey{}, t.emit), &t.Turn)
 }
 
 // answered returns the first n messages for a request. It adds noResponse to each

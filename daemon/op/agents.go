@@ -66,7 +66,7 @@ func (d *Daemon) agents(in *AgentNames) []Agent {
 		built := s.Agents[a.Name]
 		agent := Agent{Name: a.Name, Description: a.Description, Model: built.Model, Tools: []string{}, Skills: some(a.Skills), MCPs: some(a.MCPs),
 			Members: some(a.Members), Scoped: built.Scope.Confined, Memory: built.Memory, SkillTags: some(a.SkillTags)}
-		for _, t := range s.Runner.Tools.Schemas(built.Scope) {
+		for _, t := range s.Runner.Tools.Schemas(built.Scope, built.Offers) {
 			agent.Tools = append(agent.Tools, t.Name)
 		}
 		list = append(list, agent)

@@ -36,7 +36,7 @@ func (m *Manager) adopt(log *sessionlog.Log, dir string) *Session {
 	meta := log.Meta()
 	l := &Session{
 		agent: meta.Agent, createdBy: meta.CreatedBy, log: log, dir: dir, inherited: tool.Unbounded(),
-		slot: semaphore.NewWeighted(1), done: make(chan struct{}),
+		slot: semaphore.NewWeighted(1), done: make(chan struct{}), work: meta.IsWork(),
 	}
 	l.setTitle(meta.Title)
 	l.alive.Store(int64(meta.UptimeSecs))
@@ -109,6 +109,16 @@ func (m *Manager) Open(ctx context.Context, id, dir string) (*Session, error) {
 	}
 	m.release(l)
 	m.evictIdle()
+	return l, err
+}
+
+// OpenWork returns the session of a stored ID that does work, as Open does. Its runs
+// never exceed scope.
+func (m *Manager) OpenWork(ctx context.Context, id, dir string, scope tool.Scope) (*Session, error) {
+	l, err := m.Open(ctx, id, dir)
+	if err == nil {
+		l.inherited = scope
+	}
 	return l, err
 }
 

@@ -1,12 +1,16 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 	"sync/atomic"
 	"time"
 
 	"crabmem/daemon/agent"
+	"crabmem/daemon/errtable"
 	"crabmem/sessionlog"
 )
 
@@ -22,8 +26,15 @@ type Run struct {
 	AnyCommand      bool                    // no command needs approval
 	Literal         bool                    // Content names no skill
 	Each            func(agent.Event) error // its error ends the run; nil: no call
-	depth           int                     // of delegations
-	cancelled       bool
+
+	// Begin, if set, adds the message that begins the run to the session and its log, in
+	// place of Content. It returns false if the model is not to be called. Only Begin
+	// can begin a run in a session that does work.
+	Begin func(*agent.Session) (bool, error)
+	Adapt func(*agent.Agent) // changes the run's copy of the agent; nil: no change
+
+	depth     int // of delegations
+	cancelled bool
 
 	Answer   string
 	Usage    agent.TokenUsage
@@ -54,6 +65,9 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 		ctx = context.WithValue(ctx, missedKey{}, new(atomic.Bool))
 	}
 	l := r.Session
+	if l.work && r.Begin == nil {
+		return &errtable.Error{HTTP: http.StatusConflict, Kind: "invalid", Message: "session " + l.StoredID() + " does work of another session", Fix: "crabmem work route sends it a message"}
+	}
 	dir, err := m.acquire(ctx, l, cancel)
 	if err != nil {
 		return err
@@ -71,19 +85,31 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 	if err := m.load(l); err != nil {
 		return err
 	}
-	if r.Model != "" {
-		other := *a
-		other.Model = r.Model
-		a = &other
-	}
+	other := *a
+	a = &other
+	a.Model = cmp.Or(r.Model, a.Model)
 	if dir == "" {
 		dir = m.o.Dir
 	}
 	m.recordEarlier(l)
-	m.titleEmpty(l, r.Content)
 	l.session.Dir, l.session.Scope = dir, m.Scope(l, r.Sender)
+	if r.Begin == nil {
+		m.titleEmpty(l, r.Content)
+	} else if run, err := r.Begin(l.session); err != nil || !run || !l.session.Unanswered() {
+		return err
+	}
+	if m.o.Role != nil {
+		if limit := m.o.Role(a, l.createdBy, r.Sender); limit > 0 {
+			var cancel func()
+			ctx, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("the run took longer than %s", limit))
+			defer cancel()
+		}
+	}
+	if r.Adapt != nil {
+		r.Adapt(a)
+	}
 	var broken error
-	for e, err := range s.Runner.Run(ctx, a, l.session, agent.Input{Content: r.Content, Sender: r.Sender, Tag: r.Tag, Request: r.Request, After: r.After, Literal: r.Literal, Depth: r.depth}) {
+	for e, err := range s.Runner.Run(ctx, a, l.session, agent.Input{Content: r.Content, Sender: r.Sender, Tag: r.Tag, Request: r.Request, After: r.After, Literal: r.Literal, Depth: r.depth, Stored: r.Begin != nil}) {
 		switch e.Kind {
 		case agent.User:
 			r.Repeated = e.Repeated
@@ -95,7 +121,7 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 				if !errors.Is(err, agent.ErrRequest) && !errors.Is(err, agent.ErrContinued) { // no turn failed
 					m.recordFailure(l, m.kind(err, r.cancelled), err)
 				}
-			} else if !r.Repeated {
+			} else if !r.Repeated && r.Begin == nil {
 				m.titleByModel(s, a, r)
 			}
 			return err

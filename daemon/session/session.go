@@ -27,7 +27,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Options configure a Manager. All fields are required.
+// Options configure a Manager. All fields but Role are required.
 type Options struct {
 	FS   vfs.FS
 	Home string // contains archived/
@@ -40,6 +40,9 @@ type Options struct {
 	Space func(name string, f func(*crmem.Store) error) error
 	Own   func(agent string) string
 	Setup func() Setup // the current configuration
+	// Role applies the role of an agent to a copy of it, for a run of a creator and a
+	// sender, and returns a limit of the run, or 0. It may be nil.
+	Role func(a *agent.Agent, creator, sender string) (limit time.Duration)
 	// Forget is called when a session closes; Ran after each run.
 	Forget func(id uint64)
 	Ran    func(time.Duration)
@@ -92,6 +95,7 @@ type Session struct {
 	id               uint64 // in this daemon, from 1
 	agent, createdBy string
 	log              *sessionlog.Log
+	work             bool                // the session does work of another one
 	inherited        tool.Scope          // of the run that delegated the session's task; limits its runs
 	slot             *semaphore.Weighted // the run slot, first come, first served; its holder may use session
 	session          *agent.Session      // nil: not loaded

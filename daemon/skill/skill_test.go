@@ -217,7 +217,7 @@ func TestRFC0036(t *testing.T) {
 	t.Run("Exposed as a tool the agent can call", func(t *testing.T) {
 		var tools tool.Set
 		tools.Add(set.Tool(nil))
-		if l := tools.Schemas(all); len(l) != 1 || l[0].Name != "skill" || l[0].Description == "" {
+		if l := tools.Schemas(all, nil); len(l) != 1 || l[0].Name != "skill" || l[0].Description == "" {
 			t.Errorf("%+v", l)
 		}
 	})

@@ -49,7 +49,7 @@ func TestSet(t *testing.T) {
 	if b, _ := s.Get("b"); b.Description != "new" {
 		t.Errorf("the tool was not replaced: %q", b.Description)
 	}
-	schemas := s.Schemas(Scope{Tools: Only("a", "c", "x")})
+	schemas := s.Schemas(Scope{Tools: Only("a", "c", "x")}, nil)
 	if len(schemas) != 2 || schemas[0].Name != "a" || schemas[0].Description != "a described" || schemas[1].Name != "c" {
 		t.Errorf("schemas %+v", schemas)
 	}

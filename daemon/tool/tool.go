@@ -29,6 +29,9 @@ type Tool struct {
 	// Reads is true for a tool that changes nothing. Its calls in one response
 	// may run concurrently; other calls run alone, in the order of the response.
 	Reads bool
+	// Role is true for a tool of a role. An agent has it only if Call.Offers permits it,
+	// whatever its scope is: the tool itself checks what it does.
+	Role bool
 }
 
 // Reader returns t with Reads set.
@@ -48,9 +51,23 @@ type Call struct {
 	Dir       string // working directory; "" = none
 	Scope     Scope  // permissions of the caller
 	Depth     int    // number of delegations that led here
+	// Offers reports whether the caller's role has a tool. It does not extend the scope.
+	// nil: all tools without a role.
+	Offers Offers
 
 	// Narrow bounds every later call of the same run. nil outside a run.
 	Narrow func(Scope)
+}
+
+// Offers reports whether a role has the tool of a name.
+type Offers func(name string) bool
+
+// has reports whether the role and the scope permit a tool.
+func (o Offers) has(t *Tool, scope Scope) bool {
+	if t.Role {
+		return o != nil && o(t.Name)
+	}
+	return (o == nil || o(t.Name)) && scope.Tools.Allows(t.Name)
 }
 
 // Result is the result of a call.
@@ -167,27 +184,30 @@ func (s *Set) Reads(name string) bool {
 	return t.Reads
 }
 
-// Names returns the names of all tools, in order.
-func (s *Set) Names() []string {
-	names := make([]string, len(s.tools))
-	for i, t := range s.tools {
-		names[i] = t.Name
+// Names returns the names of all tools without a role, in order.
+func (s *Set) Names() (names []string) {
+	for i := range s.tools {
+		if !s.tools[i].Role {
+			names = append(names, s.tools[i].Name)
+		}
 	}
 	return names
 }
 
-// Schemas returns the schemas of the tools that a scope allows, in order of their
-// names, those of MCP servers last.
-func (s *Set) Schemas(scope Scope) []model.Tool {
+// Schemas returns the schemas of the tools that a scope and a role allow, in order of
+// their names, those of MCP servers last.
+func (s *Set) Schemas(scope Scope, offers Offers) []model.Tool {
 	var list []model.Tool
-	for _, t := range s.tools {
-		if scope.Tools.Allows(t.Name) {
-			list = append(list, t.Tool)
+	for i := range s.tools {
+		if offers.has(&s.tools[i], scope) {
+			list = append(list, s.tools[i].Tool)
 		}
 	}
 	if s.Remote != nil {
 		for _, t := range s.Remote(scope) {
-			list = append(list, t.Tool)
+			if offers == nil || offers(t.Name) {
+				list = append(list, t.Tool)
+			}
 		}
 	}
 	return list
@@ -230,12 +250,15 @@ func (s *Set) Call(ctx context.Context, c Call) Result {
 func (s *Set) call(ctx context.Context, c Call) (out string, err error) {
 	t, ok := s.remote(c.Scope, c.Name)
 	if !ok {
-		if err := c.Scope.Tool(c.Name); err != nil {
-			return "", err
+		t, ok = s.Get(c.Name)
+		if !t.Role {
+			if err := c.Scope.Tool(c.Name); err != nil {
+				return "", err
+			}
 		}
-		if t, ok = s.Get(c.Name); !ok {
-			return "", fmt.Errorf("tool not available: %s", clipName(c.Name))
-		}
+	}
+	if !ok || (t.Role || c.Offers != nil) && (c.Offers == nil || !c.Offers(c.Name)) {
+		return "", fmt.Errorf("tool not available: %s", clipName(c.Name))
 	}
 	defer func() {
 		// A tool of an embedding program must not crash the daemon.

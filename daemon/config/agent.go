@@ -48,6 +48,7 @@ func (l *loader) agents(c *Config, top *section, models map[string]place) {
 		}
 	}
 	l.crab(c, all[Crab], top)
+	addWorker(c, all)
 
 	names := slices.Sorted(maps.Keys(all))
 	if n := len(all) - 1; n > maxAgents {
@@ -76,6 +77,23 @@ func (l *loader) agents(c *Config, top *section, models map[string]place) {
 		a.agent.Model = cmp.Or(a.agent.Model, c.Model)
 		a.agent.Memory = a.agent.Memory && c.Memory
 		c.Agents = append(c.Agents, a.agent)
+	}
+}
+
+// Worker is the agent that every channel may give work to. It exists without
+// configuration if an agent is a channel.
+const Worker = "worker"
+
+// addWorker adds the agent worker unless it is configured.
+func addWorker(c *Config, all map[string]*agentSource) {
+	for _, a := range all {
+		if a.agent.Role != "" && all[Worker] == nil {
+			w := newAgent(Worker, false)
+			w.Description, w.Prompt = "does a task with files and commands", "You do one task with files and commands, and report its result."
+			w.Tools = []string{"bash", "read", "write", "list", "edit"}
+			all[Worker] = &agentSource{agent: w}
+			return
+		}
 	}
 }
 

@@ -74,6 +74,7 @@ type Config struct {
 	Bash             Bash
 	Ask              Ask
 	Delegate         Delegate
+	Roles            Roles
 	Sessions         Sessions
 	Hooks            Hooks
 	Cron             Cron
@@ -124,6 +125,7 @@ type Agent struct {
 	Space            string            // that it writes; "" = main
 	ReadSpaces       []string          // more spaces for recall
 	Inject           string            // off, recall, or context
+	Role             string            // "" or channel
 	EditInstructions bool              // read and edit open Crab.md of the home
 	Origins          map[string]Origin // of the keys that the files set
 }
@@ -191,6 +193,24 @@ type Ask struct{ Timeout time.Duration }
 type Delegate struct {
 	MaxDepth int // delegations within delegations
 	MaxTasks int // of one call
+}
+
+// Roles is [roles]: the limits of the work that channels give out.
+type Roles struct {
+	Branches, Workers int // active ones of a session
+	Waiting           int // workers of a session that wait for input
+	Running           int // active work of the daemon
+	Wakes             int // runs without a user since the user's last message
+	WakeSteps         int // model calls of such a run
+	WakeDelay         time.Duration
+	WakeMaxDelay      time.Duration
+	Stall             time.Duration // without progress between model calls
+	Grace             time.Duration // after a request to stop
+	BranchTimeout     time.Duration
+	WorkerTimeout     time.Duration // 0 = none
+	ChannelTimeout    time.Duration
+	WaitingTimeout    time.Duration
+	Steps             struct{ Channel, Branch, Worker int } // model calls of a run
 }
 
 // Sessions is [sessions].

@@ -65,7 +65,7 @@ const (
 )
 
 func (c *Config) rows() []row {
-	bash, limits := &c.Bash, &c.Limits
+	bash, limits, roles := &c.Bash, &c.Limits, &c.Roles
 	return []row{
 		{"skills.dirs", &c.SkillDirs, eg{[]string{"work/skills"}}, nil, 0, "absolute, or relative to config.toml"},
 
@@ -94,6 +94,24 @@ func (c *Config) rows() []row {
 		{"tools.ask_user.timeout", &c.Ask.Timeout, 5 * minute, during(time.Second), 0, "to wait for the answer"},
 		{"tools.delegate.max_depth", &c.Delegate.MaxDepth, 3, span{1, 16}, 0, "delegations within delegations"},
 		{"tools.delegate.max_tasks", &c.Delegate.MaxTasks, 8, span{1, 64}, 0, "of one call"},
+
+		{"roles.branches", &roles.Branches, 5, span{0, 100}, 0, "of a channel at a time"},
+		{"roles.workers", &roles.Workers, 5, span{0, 100}, 0, "of a channel at a time"},
+		{"roles.waiting", &roles.Waiting, 20, span{0, 1000}, 0, "workers of a channel that wait for input"},
+		{"roles.running", &roles.Running, 32, span{1, 10_000}, 0, "branches and workers of all channels at a time"},
+		{"roles.wakes", &roles.Wakes, 3, span{0, 100}, 0, "runs of a channel for results, since the user's last message"},
+		{"roles.wake_steps", &roles.WakeSteps, 3, span{1, 100}, 0, "model calls of such a run"},
+		{"roles.wake_delay", &roles.WakeDelay, "500ms", during(0), 0, "after the last result"},
+		{"roles.wake_max_delay", &roles.WakeMaxDelay, 5, during(0), 0, "after the first result"},
+		{"roles.stall", &roles.Stall, 450, during(time.Second), 0, "without progress, until work is asked to stop"},
+		{"roles.grace", &roles.Grace, 120, during(0), 0, "from then, until it is stopped"},
+		{"roles.branch_timeout", &roles.BranchTimeout, 2 * minute, during(0), 0, "0 = none"},
+		{"roles.worker_timeout", &roles.WorkerTimeout, 0, during(0), 0, "0 = none"},
+		{"roles.channel_timeout", &roles.ChannelTimeout, 5 * minute, during(0), 0, "of a run; 0 = none"},
+		{"roles.waiting_timeout", &roles.WaitingTimeout, 24 * 60 * minute, during(time.Second), 0, "then a worker that waits for input is closed"},
+		{"roles.steps.channel", &roles.Steps.Channel, 5, span{1, 1000}, 0, "model calls of a run, unless the agent sets max_iterations"},
+		{"roles.steps.branch", &roles.Steps.Branch, 10, span{1, 1000}, 0, "model calls of a branch"},
+		{"roles.steps.worker", &roles.Steps.Worker, 50, span{1, 1000}, 0, "unless the agent sets max_iterations"},
 
 		{"env", &c.Env, tree{}, nil, 0, "variable of all MCP servers"},
 
@@ -185,6 +203,8 @@ func (a *Agent) rows() []row {
 		{"memory", a.readMemory, eg{true}, nil, 0, `or the name of the space that it writes: "main"`},
 		{"inject", &a.Inject, eg{"context"}, words{"off", "recall", "context"}, 0,
 			"recall: the agent sees the 5 best hits for each message of the user; context: what crabmem context prints; off, the default: only what it recalls"},
+		{"role", &a.Role, eg{"channel"}, words{"", "channel"}, 0,
+			"channel: it answers at once, and gives work to branches, to the agent worker, and to its members"},
 		{"edit_instructions", &a.EditInstructions, eg{true}, nil, 0, "the tools read and edit open Crab.md of the home"},
 		{"memory_read", &a.ReadSpaces, eg{[]string{"team"}}, nil, 0, "more spaces for recall"},
 	}

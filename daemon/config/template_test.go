@@ -58,7 +58,7 @@ func TestTemplateExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := load(t, nil)
-	if len(got.Providers) != 5 || len(got.MCPs) != 2 || len(got.Agents) != 2 || len(got.Env) != 1 {
+	if len(got.Providers) != 5 || len(got.MCPs) != 2 || len(got.Agents) != 3 || len(got.Env) != 1 {
 		t.Errorf("%d providers, %d servers, %d agents, %d variables", len(got.Providers), len(got.MCPs), len(got.Agents), len(got.Env))
 	}
 	if d := cmp.Diff([]string{"/h/keys/example", "/h/keys/tcp"}, got.SecretFiles); d != "" {
@@ -76,7 +76,7 @@ func TestTemplateExamples(t *testing.T) {
 	if crab.ToolChoice != "required" {
 		t.Errorf("tool choice %q", crab.ToolChoice)
 	}
-	crab.ReadSpaces, crab.ToolChoice, crab.Inject, crab.EditInstructions = nil, "", "", false
+	crab.ReadSpaces, crab.ToolChoice, crab.Inject, crab.Role, crab.EditInstructions = nil, "", "", "", false
 	crab.Model, crab.Members, crab.Skills, crab.SkillTags, crab.MCPs, crab.Tools, crab.CompactPrompt, crab.CompactTokens = "offline", nil, nil, nil, nil, nil, "", 0
 	got.Agents = []config.Agent{crab}
 	withoutOrigins(got)

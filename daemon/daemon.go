@@ -33,10 +33,12 @@ import (
 	"crabmem/daemon/model"
 	"crabmem/daemon/once"
 	"crabmem/daemon/op"
+	"crabmem/daemon/role"
 	"crabmem/daemon/session"
 	"crabmem/daemon/skill"
 	"crabmem/daemon/space"
 	"crabmem/daemon/tool"
+	"crabmem/daemon/work"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/search"
 )
@@ -83,6 +85,7 @@ type Daemon struct {
 	reloading sync.Mutex
 
 	loaded *session.Manager
+	roles  *role.Roles
 	events hub
 	parts  *op.Parts // of operations
 
@@ -214,6 +217,11 @@ func (d *Daemon) openAll() error {
 		Allow: d.allow, Rules: approval.Rules{Home: d.home, Users: userHomes(), Profile: tool.CanView},
 		Kind:  func(err error) string { return reported(err).Kind },
 		Setup: d.sessionSetup,
+		Role:  func(a *agent.Agent, creator, sender string) time.Duration { return d.roles.For(a, creator, sender) },
+	})
+	d.roles = role.New(role.Options{
+		Work:     &work.Home{FS: d.fs, Path: d.home, Sessions: d.sessions, Now: d.now, Warn: warn},
+		Sessions: d.loaded, Setup: d.sessionSetup, Log: d.log, Now: d.now, Publish: d.publishWork,
 	})
 	d.mcp = mcp.New(mcp.Options{
 		FS: d.fs, Run: filepath.Join(d.home, "run"), Log: d.log, Version: d.opts.Version, Reserved: d.isTool, Changed: d.refresh,
@@ -280,6 +288,9 @@ func (d *Daemon) sessionIndex() (*search.Index, error) {
 
 // stop ends every run, and waits for them until ctx ends.
 func (d *Daemon) stop(ctx context.Context) {
+	if d.roles != nil {
+		d.roles.Stop()
+	}
 	if d.loaded != nil {
 		d.loaded.Stop(ctx, errStopping)
 	}

@@ -141,6 +141,15 @@ func (d *Daemon) publish(t *agent.Turn, e agent.Event) {
 	d.events.publish(&e, t.Session.CreatedBy)
 }
 
+// publishWork shows an event of a session's work to the subscribers.
+func (d *Daemon) publishWork(session, agentName, createdBy string, e agent.Event) {
+	if d.events.count.Load() == 0 {
+		return
+	}
+	e.Session, e.Agent, e.Time = session, agentName, record.Timestamp(d.now())
+	d.events.publish(&e, createdBy)
+}
+
 // describe names calls in one line, a command by its first line.
 func describe(calls []agent.Call) string {
 	names := make([]string, len(calls))

@@ -65,9 +65,12 @@ func (d *Daemon) beforeRun(ctx context.Context, t *agent.Turn) []sessionlog.Mess
 	d.narrowContinued(t)
 	var ms []sessionlog.Message
 	add := func(text string) { ms = append(ms, sessionlog.Message{Role: record.RoleUser, Content: text}) }
-	text, err := config.Instructions(d.fs, d.home, t.Session.Dir, t.Agent.Name)
-	if err != nil {
-		d.log.Warn("Crab.md", "error", err)
+	text := ""
+	if !d.roles.IsWorker(t) { // its task is all that it knows
+		var err error
+		if text, err = config.Instructions(d.fs, d.home, t.Session.Dir, t.Agent.Name); err != nil {
+			d.log.Warn("Crab.md", "error", err)
+		}
 	}
 	if text != "" {
 		add("<instructions>\n" + text + "\n</instructions>")

@@ -57,7 +57,7 @@ func (d *Daemon) build(c *config.Config) error {
 		return err
 	}
 	s := &setup{config: c, models: models}
-	hooks := agent.Hooks{RegisterTools: func(set *tool.Set) { d.registerTools(set, c) }}.Then(d.hooks()).Then(d.opts.Hooks)
+	hooks := agent.Hooks{RegisterTools: func(set *tool.Set) { d.registerTools(set, c) }}.Then(d.hooks()).Then(d.roles.Hooks()).Then(d.opts.Hooks)
 	s.runner = agent.NewRunner(models, hooks)
 	s.runner.BeforeSummary, s.runner.Archive, s.runner.Record, s.runner.Redact = d.loaded.BeforeSummary, d.loaded.Archive, d.record, d.redaction
 	d.mcp.Set(d.mcpServers(c))
@@ -134,8 +134,8 @@ func (d *Daemon) isTool(name string) bool {
 	if s == nil {
 		return false
 	}
-	_, ok := s.runner.Tools.Get(name)
-	return ok
+	t, ok := s.runner.Tools.Get(name)
+	return ok && !t.Role
 }
 
 // mcpServers are the servers of a configuration.

@@ -84,6 +84,7 @@ var mayImport = map[string][]string{
 		"daemon/client", "daemon/display", "daemon/errtable", "daemon/mcp", "daemon/op", "daemon/space", "daemon/wire"},
 	"daemon/gateway/hook":      {"crmem/vfs"},
 	"daemon/journal":           {"crmem/vfs"},
+	"daemon/role":              {"bm25/clip", "daemon/agent", "daemon/config", "daemon/display", "daemon/session", "daemon/tool", "daemon/trust", "daemon/work", "sessionlog", "sessionlog/record"},
 	"daemon/work":              {"bm25/clip", "crmem/vfs", "sessionlog", "sessionlog/record"},
 	"daemon/once":              {"crmem/vfs", "daemon/journal"},
 	"daemon/gateway/memstores": {"crmem", "daemon/client", "daemon/display", "daemon/errtable", "daemon/op", "daemon/space"},
@@ -117,7 +118,7 @@ var mayImport = map[string][]string{
 	"cmd/internal/sqliterows":       {"crmem/vfs"},
 	"cmd/crabmem/internal/chat":     {"daemon/lazyregexp", "daemon/agent", "cmd/crabmem/internal/chat/tty", "cmd/crabmem/internal/cli", "crmem/vfs", "daemon/client", "daemon/config", "daemon/display", "daemon/errtable", "daemon/op", "sessionlog", "bm25/analysis", "crmem", "crmem/metadata"},
 	"cmd/crabmem/internal/chat/tty": {"cmd/crabmem/internal/cli", "daemon/display"},
-	"daemon":                        {"bm25/clip", "daemon/once", "daemon/op", "daemon/secret", "daemon/approval", "daemon/secret/scan", "daemon/space", "daemon/trust", "daemon/display", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "daemon/session", "crmem", "crmem/tree", "crmem/recall", "crmem/vfs", "bm25", "sessionlog", "bm25/analysis", "sessionlog/record", "sessionlog/search", "daemon/embedder", "crmem/embed", "crmem/fusion"},
+	"daemon":                        {"bm25/clip", "daemon/once", "daemon/op", "daemon/secret", "daemon/approval", "daemon/secret/scan", "daemon/space", "daemon/trust", "daemon/display", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "daemon/role", "daemon/session", "daemon/work", "crmem", "crmem/tree", "crmem/recall", "crmem/vfs", "bm25", "sessionlog", "bm25/analysis", "sessionlog/record", "sessionlog/search", "daemon/embedder", "crmem/embed", "crmem/fusion"},
 }
 
 // rivals are measured in bench and used nowhere else.

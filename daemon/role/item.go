@@ -1,0 +1,392 @@
+package role
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"crabmem/bm25/clip"
+	"crabmem/daemon/agent"
+	"crabmem/daemon/display"
+	"crabmem/daemon/session"
+	"crabmem/daemon/tool"
+	"crabmem/daemon/work"
+	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
+)
+
+// Reasons why a run of work is stopped.
+var (
+	errCancelled = errors.New("canceled")
+	errStalled   = errors.New("no progress")
+	errTimeout   = errors.New("the time limit is reached")
+)
+
+// grant is what the start of work records: who is at its root, and what it may do.
+type grant struct {
+	Sender string     `json:"sender"`
+	Dir    string     `json:"dir,omitempty"`
+	Scope  tool.Scope `json:"scope"`
+}
+
+// running is work with an active run.
+type running struct {
+	*work.Item
+	r     *Roles
+	p     *parent
+	grant grant
+	fork  []sessionlog.Message // of the parent, before a branch's own
+	begun time.Time            // of the run
+	stop  context.CancelCauseFunc
+
+	mu       sync.Mutex
+	calls    int
+	status   string // of set_status
+	progress time.Time
+	tool     time.Duration // the limit of the active tool calls, or 0
+	stream   bool          // the model is called
+	outcome  *outcomeArgs  // of the tool outcome
+	nudges   int           // since the last successful call
+	asked    bool          // to stop
+	why      error         // why it was asked to stop
+	quiet    bool          // its outcome wakes no one
+}
+
+// start begins a run of work, whose slot is reserved. The caller's use of p goes to it.
+func (r *Roles) start(p *parent, i *work.Item, fork []sessionlog.Message) error {
+	w := &running{Item: i, r: r, p: p, fork: fork, begun: r.o.Now(), progress: r.o.Now()}
+	if err := json.Unmarshal(i.Scope, &w.grant); err != nil {
+		return fmt.Errorf("%s: recorded scope: %w", i.ID, err)
+	}
+	ctx, stop := context.WithCancelCause(r.ctx)
+	w.stop = stop
+	r.mu.Lock()
+	r.items[i.Session] = w
+	r.mu.Unlock()
+	ok := r.goes(func() {
+		defer r.done(p)
+		defer stop(nil)
+		w.supervise(ctx)
+	})
+	if !ok {
+		r.mu.Lock()
+		delete(r.items, i.Session)
+		r.mu.Unlock()
+		return errStopped
+	}
+	return nil
+}
+
+// result is how a run of work ended.
+type result struct {
+	status work.Status
+	text   string
+}
+
+// killGrace is how long a canceled run may take to end. Then its outcome is written
+// without it.
+const killGrace = 30 * time.Second
+
+// supervise runs work until it has an outcome, and watches that it makes progress. A run
+// that does not end after it was canceled loses its slot; a later outcome of it is
+// refused.
+func (w *running) supervise(ctx context.Context) {
+	ended := make(chan result, 1)
+	go func() { ended <- w.run(ctx) }() // ends with ctx; Stop waits for its session
+	for {
+		timer := time.NewTimer(w.next(ctx))
+		select {
+		case res := <-ended:
+			timer.Stop()
+			if err := w.finish(ctx, res); errors.Is(err, work.ErrPending) {
+				go func() { ended <- w.run(ctx) }()
+				continue
+			}
+			return
+		case <-timer.C:
+			if ctx.Err() != nil {
+				w.r.o.Log.Error("a run of work does not end", "session", w.Session, "work", w.ID, "reason", context.Cause(ctx).Error())
+				if ctx.Err() != nil && w.r.ctx.Err() == nil {
+					_ = w.finish(ctx, w.resultOf(ctx, context.Cause(ctx), "")) // logged
+				}
+				return
+			}
+			w.check()
+		}
+	}
+}
+
+// next returns how long to wait until the next check.
+func (w *running) next(ctx context.Context) time.Duration {
+	if ctx.Err() != nil {
+		return killGrace
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at, _ := w.deadline()
+	return max(at.Sub(w.r.o.Now()), 0)
+}
+
+// never is a time after the end of each run.
+const never = 1000 * time.Hour
+
+// deadline returns when the run is asked to stop, or is canceled after that, and why. The
+// caller holds mu.
+func (w *running) deadline() (time.Time, error) {
+	c := w.r.o.Setup().Config
+	if w.asked {
+		return w.progress.Add(c.Roles.Grace), w.why
+	}
+	limit := c.Roles.WorkerTimeout
+	if w.Kind == record.Branch {
+		limit = c.Roles.BranchTimeout
+	}
+	end := w.begun.Add(cmp.Or(limit, never))
+	stall := c.Roles.Stall
+	switch {
+	case w.tool > 0:
+		stall = w.tool + time.Minute
+	case w.stream: // the provider's own limits apply
+		stall = never
+	}
+	if still := w.progress.Add(stall); still.Before(end) {
+		return still, errStalled
+	}
+	return end, errTimeout
+}
+
+// check asks a run that is over a limit to stop, or cancels it.
+func (w *running) check() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.r.o.Now()
+	at, why := w.deadline()
+	if now.Before(at) {
+		return
+	}
+	if w.asked || w.Kind == record.Branch {
+		w.r.o.Log.Warn("canceled work", "session", w.Session, "work", w.ID, "reason", why.Error())
+		w.stop(why)
+		return
+	}
+	w.asked, w.why, w.progress = true, why, now
+	w.r.o.Log.Warn("asked work to stop", "session", w.Session, "work", w.ID, "reason", why.Error())
+}
+
+// ending reports whether the next step is to be the last.
+func (w *running) ending() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.asked || w.outcome != nil
+}
+
+// run runs the agent of the work once.
+func (w *running) run(ctx context.Context) result {
+	l, err := w.r.o.Sessions.OpenWork(ctx, w.Session, w.grant.Dir, w.grant.Scope)
+	if err != nil {
+		return w.resultOf(ctx, err, "")
+	}
+	defer w.r.o.Sessions.Kill(l)
+	run := session.Run{Session: l, Sender: w.grant.Sender, Begin: w.begin, Adapt: w.adapt}
+	err = w.r.o.Sessions.Run(ctx, &run)
+	return w.resultOf(ctx, err, run.Answer)
+}
+
+// begin adds the task, or the messages since, to the session.
+func (w *running) begin(s *agent.Session) (bool, error) {
+	began, err := w.Begin()
+	if err != nil {
+		return false, err
+	}
+	s.Messages = append(w.fork[:len(w.fork):len(w.fork)], s.Messages...)
+	if began {
+		s.Messages = append(s.Messages, sessionlog.Message{Role: record.RoleUser, Content: w.Task})
+	}
+	m, err := w.TakeRoutes()
+	if m != nil && err == nil {
+		s.Messages = append(s.Messages, *m)
+	}
+	w.mu.Lock()
+	w.outcome, w.nudges = nil, 0
+	w.mu.Unlock()
+	return true, err
+}
+
+// adapt applies the role of the work to its agent.
+func (w *running) adapt(a *agent.Agent) {
+	c := w.r.o.Setup().Config
+	of, _ := c.Agent(a.Name)
+	steps := c.Roles.Steps.Worker
+	if w.Kind == record.Branch {
+		a.Concludes, a.Offers = true, listed(branchTools)
+		a.MaxIterations = c.Roles.Steps.Branch
+		return
+	}
+	a.Concludes = false
+	a.Offers = workerOffers
+	if of.Origins["max_iterations"].Path == "" {
+		a.MaxIterations = steps
+	}
+}
+
+// workerOffers reports whether a worker has a tool that its scope permits.
+func workerOffers(name string) bool {
+	switch name {
+	case Branch, SpawnWorker, Route, Cancel, Reply, tool.AskUser:
+		return false
+	}
+	return true
+}
+
+// event notes the progress of a run.
+func (w *running) event(e agent.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.r.o.Now()
+	switch e.Kind {
+	case agent.ToolStart:
+		if e.Early {
+			return
+		}
+		w.calls += len(e.Calls)
+		w.stream, w.tool = false, w.r.toolLimit(e.Calls)
+	case agent.ToolResult:
+		if e.Result != nil && !e.Failed {
+			w.nudges = 0
+		}
+	case agent.ToolsComplete:
+		w.stream, w.tool = true, 0
+	case agent.Usage:
+		w.stream = false
+	case agent.TextDelta, agent.ThinkingDelta, agent.Compacted, agent.Progress:
+	default:
+		return
+	}
+	if !w.asked {
+		w.progress = now
+	}
+}
+
+// toolLimit returns the limit of calls that run one after the other.
+func (r *Roles) toolLimit(calls []agent.Call) (limit time.Duration) {
+	c := r.o.Setup().Config
+	for _, call := range calls {
+		most := c.Bash.Timeout
+		var args struct {
+			Timeout float64 `json:"timeout_secs"`
+		}
+		if call.Name == tool.Bash && json.Unmarshal([]byte(call.Arguments), &args) == nil && args.Timeout > 0 {
+			most = min(time.Duration(args.Timeout*float64(time.Second)), c.Bash.MaxTimeout)
+		} else if call.Name == tool.Delegate {
+			most = cmp.Or(c.Tasks.Timeout, never)
+		}
+		limit += most
+	}
+	return limit
+}
+
+// maxNudges limits the texts without an outcome, one after the other.
+const maxNudges = 2
+
+const nudge = "Your text reaches no one. Call outcome with the result of the task, or go on with the task."
+
+// again returns the text that follows an answer without an outcome, or "".
+func (w *running) again() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.Kind == record.Branch || w.outcome != nil || w.asked || w.nudges == maxNudges {
+		return ""
+	}
+	w.nudges++
+	return nudge
+}
+
+// resultOf returns how a run ended that returned an error and a last text.
+func (w *running) resultOf(ctx context.Context, err error, said string) result {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	done := work.Status{State: record.Done, Reason: work.Signaled}
+	failed := func(reason string) work.Status { return work.Status{State: record.Failed, Reason: reason} }
+	why := context.Cause(ctx)
+	if why == nil && w.asked {
+		why = w.why
+	}
+	switch {
+	case w.outcome != nil && w.outcome.fine():
+		return result{done, w.outcome.Text}
+	case w.outcome != nil:
+		return result{failed(work.Reported), w.outcome.Text}
+	case errors.Is(why, errCancelled):
+		return result{failed(work.Cancelled), said}
+	case errors.Is(why, errStalled):
+		return result{failed(work.Stalled), said}
+	case errors.Is(why, errTimeout):
+		return result{failed(work.Timeout), said}
+	case errors.Is(err, agent.ErrExhausted):
+		return result{failed(work.Exhausted), said}
+	case err != nil:
+		text := err.Error()
+		if said != "" {
+			text += "\n" + said
+		}
+		return result{failed(work.Errored), text}
+	case w.Kind == record.Branch:
+		return result{done, said}
+	}
+	return result{failed(work.NoOutcome), said}
+}
+
+// finish writes the outcome of a run, and frees its slot. After the daemon stopped it
+// leaves the work as it is, for the next start. The error is work.ErrPending if a message
+// must be taken in first.
+func (w *running) finish(ctx context.Context, res result) error {
+	stopping := errors.Is(context.Cause(ctx), errStopped) && res.status.State == record.Failed
+	var err error
+	if !stopping {
+		if err = w.End(res.status, res.text); errors.Is(err, work.ErrPending) {
+			return err
+		}
+	}
+	w.r.mu.Lock()
+	delete(w.r.items, w.Session)
+	w.r.mu.Unlock()
+	if err != nil {
+		w.r.o.Log.Error("write the outcome of work", "session", w.Session, "work", w.ID, "error", err)
+	}
+	if stopping || err != nil {
+		return err
+	}
+	status, _ := w.Status()
+	kind, verb := agent.WorkEnded, "done"
+	if status.State == record.Waiting {
+		kind, verb = agent.WorkWaiting, "waits for input"
+	} else if status.State == record.Failed {
+		verb = "failed (" + status.Reason + ")"
+	}
+	w.p.publish(kind, w.ID, clip.Marked(res.text, maxResult), fmt.Sprintf("%s %s, %s", w.ID, verb, age(w.r.o.Now().Sub(w.begun))))
+	w.mu.Lock()
+	quiet := w.quiet
+	w.mu.Unlock()
+	if !quiet {
+		w.p.ended()
+	}
+	return nil
+}
+
+// line describes active work, for the status of the channel and for people.
+func (w *running) line(now time.Time) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text := fmt.Sprintf("%s %s, %s, %s, %s", w.ID, w.Agent, age(now.Sub(w.begun)), display.Plural(w.calls, "call", "calls"), quoted(w.Task))
+	if w.status != "" {
+		text += ": " + display.OneLine(w.status)
+	}
+	return text
+}
+
+// quoted returns the begin of a text of a model, as one escaped line.
+func quoted(text string) string { return fmt.Sprintf("%q", display.Short(display.OneLine(text), 60)) }

@@ -1,0 +1,216 @@
+package role
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"crabmem/bm25/clip"
+	"crabmem/daemon/agent"
+	"crabmem/daemon/display"
+	"crabmem/daemon/session"
+	"crabmem/daemon/work"
+	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
+)
+
+// parent is a session with open work.
+type parent struct {
+	*work.Parent
+	r     *Roles
+	users int // of use; guarded by Roles.opening
+
+	// Guarded by Roles.mu.
+	timer *time.Timer // of the next wake, or nil
+	first time.Time   // when the first outcome asked for that wake
+}
+
+func newParent(r *Roles, p *work.Parent) *parent { return &parent{Parent: p, r: r} }
+
+// open returns the parent of a stored ID if it has open work, or nil. The caller calls
+// done.
+func (r *Roles) open(id string) *parent {
+	r.opening.Lock()
+	defer r.opening.Unlock()
+	p := r.parents[id]
+	if p != nil {
+		p.users++
+	}
+	return p
+}
+
+// use returns the parent of a stored ID. The caller calls done.
+func (r *Roles) use(id string) (*parent, error) {
+	r.opening.Lock()
+	defer r.opening.Unlock()
+	p := r.parents[id]
+	if p == nil {
+		opened, _, err := r.o.Work.Open(id)
+		if err != nil {
+			return nil, err
+		}
+		p = newParent(r, opened)
+		r.parents[id] = p
+	}
+	p.users++
+	return p, nil
+}
+
+// done ends a use. It closes a parent without open work.
+func (r *Roles) done(p *parent) {
+	r.opening.Lock()
+	defer r.opening.Unlock()
+	if p.users--; p.users > 0 || p.Inbox() > 0 || len(p.Items()) > 0 || r.parents[p.ID()] != p {
+		return
+	}
+	delete(r.parents, p.ID())
+	p.quit()
+	if err := p.Close(); err != nil {
+		r.o.Log.Warn("close work", "session", p.ID(), "error", err)
+	}
+}
+
+// quit stops the timer of the next wake.
+func (p *parent) quit() {
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	if p.timer != nil {
+		p.timer.Stop()
+		p.timer = nil
+	}
+}
+
+// publish sends an event of the parent's session.
+func (p *parent) publish(kind agent.Kind, id, text, note string) {
+	m := p.Meta()
+	p.r.o.Publish(p.ID(), m.Agent, m.CreatedBy, agent.Event{Kind: kind, ID: id, Content: text, Note: note})
+}
+
+// maxResult limits the text of an outcome in a delivery, in bytes.
+const maxResult = 8 << 10
+
+// deliver writes the outcomes of the inbox to the parent's session, as one message. The
+// caller has the parent's run slot.
+func (p *parent) deliver() ([]sessionlog.Message, error) {
+	m := sessionlog.Message{Role: record.RoleUser}
+	out, err := p.Deliver(func(list []work.Outcome) string {
+		m.Content = results(list)
+		return m.Content
+	})
+	if err != nil || len(out) == 0 {
+		return nil, err
+	}
+	for i := range out {
+		m.Work = append(m.Work, out[i].Key())
+	}
+	p.publish(agent.Delivered, "", m.Content, display.Plural(len(out), "result", "results")+" delivered")
+	return []sessionlog.Message{m}, nil
+}
+
+// results returns outcomes as a message for the model.
+func results(list []work.Outcome) string {
+	var b strings.Builder
+	for i := range list {
+		o := &list[i]
+		state := o.State
+		if o.State == record.Failed {
+			state += " (" + o.Reason + ")"
+		}
+		fmt.Fprintf(&b, "## %s %s %s, %s%s\n%s\n", o.ID, o.Kind, display.OneLine(o.Agent), state, took(o.Started, o.At), strings.TrimSpace(clip.Marked(o.Text, maxResult)))
+	}
+	return display.FenceResults(b.String())
+}
+
+// took returns " in" and the time between two times of session files, or "".
+func took(from, to string) string {
+	a, err := time.Parse(time.RFC3339, from)
+	b, err2 := time.Parse(time.RFC3339, to)
+	if errors.Join(err, err2) != nil {
+		return ""
+	}
+	return " in " + age(b.Sub(a))
+}
+
+func age(d time.Duration) string { return max(d, 0).Round(time.Second).String() }
+
+// ended has a parent woken for an outcome: after a pause without another outcome, at the
+// latest some seconds after the first.
+func (p *parent) ended() {
+	roles := &p.r.o.Setup().Config.Roles
+	p.r.wakeAfter(p, roles.WakeDelay, roles.WakeMaxDelay)
+}
+
+func (r *Roles) wakeAfter(p *parent, delay, most time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped {
+		return
+	}
+	now := r.o.Now()
+	if p.timer == nil {
+		p.first = now
+		id := p.ID()
+		p.timer = time.AfterFunc(min(delay, most), func() { r.goes(func() { r.wake(id) }) })
+		return
+	}
+	p.timer.Reset(max(min(delay, p.first.Add(most).Sub(now)), 0))
+}
+
+// wake delivers the outcomes of a parent without a user, and runs the parent's agent on
+// them, unless the limit of such runs is reached.
+func (r *Roles) wake(id string) {
+	p := r.open(id)
+	if p == nil {
+		return
+	}
+	defer r.done(p)
+	p.quit()
+	l, err := r.o.Sessions.Open(r.ctx, id, "")
+	if err != nil {
+		r.o.Log.Warn("wake", "session", id, "error", err)
+		return
+	}
+	c := r.o.Setup().Config
+	run := session.Run{Session: l, Sender: l.CreatedBy(),
+		Begin: func(s *agent.Session) (bool, error) {
+			ms, err := p.deliver()
+			s.Messages = append(s.Messages, ms...)
+			n := deliveries(s.Messages)
+			if err != nil || n == 0 || !s.Unanswered() {
+				return false, err
+			}
+			if n > c.Roles.Wakes {
+				p.publish(agent.Notice, "", "", "results wait in the conversation: send a message to go on")
+				return false, nil
+			}
+			r.mu.Lock()
+			r.wakes[id] = true
+			r.mu.Unlock()
+			p.publish(agent.Wake, "", "", "")
+			return true, nil
+		},
+		Adapt: func(a *agent.Agent) { a.MaxIterations = min(a.MaxIterations, c.Roles.WakeSteps) },
+	}
+	err = r.o.Sessions.Run(r.ctx, &run)
+	r.mu.Lock()
+	delete(r.wakes, id)
+	r.mu.Unlock()
+	if err != nil && r.ctx.Err() == nil {
+		r.o.Log.Warn("wake", "session", id, "error", err)
+	}
+}
+
+// deliveries returns the number of deliveries since the user's last message.
+func deliveries(ms []sessionlog.Message) (n int) {
+	for _, m := range slices.Backward(ms) {
+		if m.Role == record.RoleUser && len(m.Work) == 0 {
+			break
+		}
+		if m.Role == record.RoleUser {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,263 @@
+// Package role runs agents in roles: a channel talks with its user and gives work to
+// branches and workers, which run in sessions of their own. The package starts and ends
+// runs, and hands their outcomes to the channel; package work keeps what is on the disk.
+package role
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"crabmem/daemon/agent"
+	"crabmem/daemon/config"
+	"crabmem/daemon/session"
+	"crabmem/daemon/tool"
+	"crabmem/daemon/trust"
+	"crabmem/daemon/work"
+	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
+)
+
+// Names of the tools of roles.
+const (
+	Branch      = "branch"
+	SpawnWorker = "spawn_worker"
+	Route       = "route"
+	Cancel      = "cancel"
+	Reply       = "reply"
+	SetStatus   = "set_status"
+	Outcome     = "outcome"
+)
+
+// Channel is the role of an agent that never waits.
+const Channel = "channel"
+
+var (
+	channelTools = []string{Branch, SpawnWorker, Route, Cancel, Reply, tool.AskUser}
+	branchTools  = []string{SpawnWorker, tool.Recall, tool.Remember, tool.Forget, tool.SessionSearch}
+)
+
+// The prompts are messages before the task or the question of a run.
+var (
+	//go:embed prompts/branch.md
+	branchPrompt string
+	//go:embed prompts/worker.md
+	workerPrompt string
+	//go:embed prompts/wake.md
+	wakePrompt string
+)
+
+// Options configure Roles. All fields are required.
+type Options struct {
+	Work     *work.Home
+	Sessions *session.Manager
+	Setup    func() session.Setup
+	Log      *slog.Logger
+	Now      func() time.Time
+	// Publish sends an event of a session to its subscribers.
+	Publish func(session, agent, createdBy string, e agent.Event)
+}
+
+// Roles runs the work of a daemon. It is safe for concurrent use.
+type Roles struct {
+	o    Options
+	ctx  context.Context // of all work; ends with Stop
+	stop context.CancelCauseFunc
+	runs sync.WaitGroup // goroutines; added to under mu while ctx is alive
+
+	opening sync.Mutex // locked before mu; guards parents, and their files while they are opened or closed
+	parents map[string]*parent
+
+	spawning sync.Mutex // held while work starts
+
+	mu      sync.Mutex
+	stopped bool
+	items   map[string]*running // active work, by the stored ID of its session
+	wakes   map[string]bool     // sessions with an active wake
+}
+
+// New returns Roles without work.
+func New(o Options) *Roles {
+	r := &Roles{o: o, parents: make(map[string]*parent), items: make(map[string]*running), wakes: make(map[string]bool)}
+	r.ctx, r.stop = context.WithCancelCause(context.Background())
+	return r
+}
+
+// errStopped ends work when the daemon stops. Its file states that it is running, and the
+// next start resumes it.
+var errStopped = errors.New("the daemon stopped")
+
+// Stop ends all work and waits until its runs have ended. The files remain as they are.
+func (r *Roles) Stop() {
+	r.mu.Lock()
+	r.stopped = true
+	r.stop(errStopped)
+	r.mu.Unlock()
+	r.runs.Wait()
+	r.opening.Lock()
+	defer r.opening.Unlock()
+	for id, p := range r.parents {
+		p.quit()
+		if err := p.Close(); err != nil {
+			r.o.Log.Warn("close work", "session", id, "error", err)
+		}
+		delete(r.parents, id)
+	}
+}
+
+// goes runs f in a goroutine that Stop waits for. It returns false after Stop.
+func (r *Roles) goes(f func()) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped {
+		return false
+	}
+	r.runs.Go(f)
+	return true
+}
+
+// Start recovers the work that an earlier daemon left, and runs it on. It is called before
+// the daemon listens.
+func (r *Roles) Start() error {
+	parents, did, err := r.o.Work.Recover()
+	r.opening.Lock()
+	for _, p := range parents {
+		r.parents[p.ID()] = newParent(r, p)
+	}
+	r.opening.Unlock()
+	for _, d := range did {
+		r.o.Log.Info("recovered work", "session", d.Parent, "work", d.ID, "action", string(d.Action))
+	}
+	for _, p := range parents {
+		r.resume(p.ID())
+	}
+	return err
+}
+
+// For returns what the role of an agent changes in a run of a creator and a sender. Without
+// a role, it changes nothing.
+func (r *Roles) For(a *agent.Agent, creator, sender string) (limit time.Duration) {
+	c := r.o.Setup().Config
+	of, _ := c.Agent(a.Name)
+	if of.Role != Channel {
+		return 0
+	}
+	a.Concludes = true
+	if of.Origins["max_iterations"].Path == "" {
+		a.MaxIterations = c.Roles.Steps.Channel
+	}
+	a.Offers = r.channelOffers(c, creator, sender)
+	return c.Roles.ChannelTimeout
+}
+
+// channelOffers returns the tools of a channel for a creator and a sender.
+func (r *Roles) channelOffers(c *config.Config, creator, sender string) tool.Offers {
+	list := channelTools
+	if levelOf(c.Origins, creator, sender) == trust.Untrusted {
+		list = []string{Reply, tool.AskUser}
+		if c.Origins.Allows(creator, sender, Branch) {
+			list = append(list, Branch)
+		}
+	}
+	return func(name string) bool { return slices.Contains(list, name) }
+}
+
+// levelOf returns the lower trust of two identities.
+func levelOf(rules trust.Rules, creator, sender string) trust.Level {
+	levels := []trust.Level{rules.Level(creator), rules.Level(sender)}
+	for _, l := range []trust.Level{trust.Untrusted, trust.Trusted} {
+		if slices.Contains(levels, l) {
+			return l
+		}
+	}
+	return trust.Admin
+}
+
+// active returns the work of a session, or nil.
+func (r *Roles) active(t *agent.Turn) *running {
+	if t == nil || t.Session.Log == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.items[t.Session.Log.ID()]
+}
+
+// IsWorker reports whether a run is that of a worker, which has no instructions.
+func (r *Roles) IsWorker(t *agent.Turn) bool {
+	w := r.active(t)
+	return w != nil && w.Kind == record.Worker
+}
+
+// Hooks returns the hooks of roles.
+func (r *Roles) Hooks() agent.Hooks {
+	return agent.Hooks{
+		RegisterTools: func(s *tool.Set) { s.Add(r.tools()...) },
+		BeforeRun:     r.beforeRun,
+		Between:       r.between,
+		Again: func(t *agent.Turn, _ string) string {
+			if w := r.active(t); w != nil {
+				return w.again()
+			}
+			return ""
+		},
+		Event: func(t *agent.Turn, e agent.Event) {
+			if w := r.active(t); w != nil {
+				w.event(e)
+			}
+		},
+	}
+}
+
+// beforeRun returns the prompt of a role, and the state of a channel's work.
+func (r *Roles) beforeRun(_ context.Context, t *agent.Turn) []sessionlog.Message {
+	var texts []string
+	if w := r.active(t); w != nil && w.Kind == record.Branch {
+		texts = append(texts, branchPrompt)
+	} else if w != nil {
+		texts = append(texts, workerPrompt)
+	} else if t.Session.Log != nil {
+		texts = append(texts, r.status(t.Session.Log.ID()))
+		r.mu.Lock()
+		woken := r.wakes[t.Session.Log.ID()]
+		r.mu.Unlock()
+		if woken {
+			texts = append(texts, wakePrompt)
+		}
+	}
+	var ms []sessionlog.Message
+	for _, text := range texts {
+		if text = strings.TrimSpace(text); text != "" {
+			ms = append(ms, sessionlog.Message{Role: record.RoleUser, Content: text})
+		}
+	}
+	return ms
+}
+
+// between writes the messages to work, or the outcomes for a channel, to the session.
+func (r *Roles) between(_ context.Context, t *agent.Turn) ([]sessionlog.Message, error) {
+	if w := r.active(t); w != nil {
+		if w.ending() {
+			t.Conclude()
+		}
+		m, err := w.TakeRoutes()
+		if m == nil {
+			return nil, err
+		}
+		return []sessionlog.Message{*m}, err
+	}
+	if t.Session.Log == nil {
+		return nil, nil
+	}
+	p := r.open(t.Session.Log.ID())
+	if p == nil {
+		return nil, nil
+	}
+	defer r.done(p)
+	return p.deliver()
+}

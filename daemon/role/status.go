@@ -1,0 +1,97 @@
+package role
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+	"time"
+
+	"crabmem/bm25/clip"
+	"crabmem/daemon/display"
+	"crabmem/sessionlog/record"
+)
+
+// Limits of the status of a channel, in bytes.
+const (
+	maxStatusLine  = 200
+	maxStatusBlock = 2 << 10
+)
+
+// young is the age below which a branch is not in the status: it soon ends.
+const young = 3 * time.Second
+
+// status returns the state of a channel's work for its next run, or "".
+func (r *Roles) status(id string) string {
+	p := r.open(id)
+	if p == nil {
+		return ""
+	}
+	defer r.done(p)
+	now := r.o.Now()
+	list := r.of(p)
+	sort.Slice(list, func(i, j int) bool { return list[i].begun.Before(list[j].begun) })
+	var lines []string
+	for _, w := range list {
+		if w.Kind != record.Branch || now.Sub(w.begun) >= young {
+			lines = append(lines, "working: "+w.line(now))
+		}
+	}
+	for _, i := range p.Items() {
+		if status, _ := i.Status(); status.State == record.Waiting {
+			lines = append(lines, fmt.Sprintf("waiting for input: %s %s, %s", i.ID, i.Agent, quoted(i.Task)))
+		}
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	for n, line := range lines {
+		line = strings.ReplaceAll(clip.Marked(display.Printable(line), maxStatusLine), "</status", `<\/status`)
+		if b.Len()+len(line) > maxStatusBlock-100 {
+			fmt.Fprintf(&b, "and %d more\n", len(lines)-n)
+			break
+		}
+		b.WriteString(line + "\n")
+	}
+	return fmt.Sprintf("<status at=%q>\n%s</status>", now.UTC().Format(time.RFC3339), b.String())
+}
+
+// of returns the active work of a parent.
+func (r *Roles) of(p *parent) (list []*running) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, w := range r.items {
+		if w.p == p {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// resume runs the work of a parent on after a restart, and wakes the parent for outcomes
+// that it has not answered.
+func (r *Roles) resume(id string) {
+	p := r.open(id)
+	if p == nil {
+		return
+	}
+	defer r.done(p)
+	for _, i := range p.Items() {
+		if status, _ := i.Status(); status.State == record.Running {
+			if err := r.begin(p, i, nil); err != nil {
+				r.o.Log.Warn("resume work", "session", id, "work", i.ID, "error", err)
+			}
+		}
+	}
+	c := r.o.Setup().Config.Roles
+	owed, err := p.NeedsWake(c.Wakes)
+	if err != nil {
+		r.o.Log.Warn("resume work", "session", id, "error", err)
+	}
+	if owed || p.Inbox() > 0 {
+		r.wakeAfter(p, recoveryDelay, recoveryDelay)
+	}
+}
+
+// recoveryDelay is the time between the start of the daemon and the first wake.
+const recoveryDelay = 5 * time.Second

@@ -1,0 +1,417 @@
+package role
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"crabmem/bm25/clip"
+	"crabmem/daemon/agent"
+	"crabmem/daemon/config"
+	"crabmem/daemon/display"
+	"crabmem/daemon/tool"
+	"crabmem/daemon/trust"
+	"crabmem/daemon/work"
+	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
+)
+
+// listed returns the offer of some tools.
+func listed(names []string) tool.Offers {
+	return func(name string) bool { return slices.Contains(names, name) }
+}
+
+type branchArgs struct {
+	Question string `json:"question" jsonschema:"what to think about"`
+}
+
+type workerArgs struct {
+	Task        string `json:"task" jsonschema:"a self-contained task: the worker sees nothing else of this conversation"`
+	Agent       string `json:"agent,omitempty" jsonschema:"who does it; default: worker"`
+	Interactive bool   `json:"interactive,omitempty" jsonschema:"after its result it waits for messages (route)"`
+	Dir         string `json:"dir,omitempty" jsonschema:"working directory; default: that of this conversation"`
+}
+
+type routeArgs struct {
+	ID      string `json:"id" jsonschema:"of the work, as w7"`
+	Message string `json:"message" jsonschema:"what to tell it"`
+}
+
+type cancelArgs struct {
+	ID     string `json:"id" jsonschema:"of the work, as w7"`
+	Reason string `json:"reason,omitempty" jsonschema:"why, for the log"`
+}
+
+type replyArgs struct {
+	Content string `json:"content" jsonschema:"what to tell the user now"`
+}
+
+type statusArgs struct {
+	Status string `json:"status" jsonschema:"a few words"`
+}
+
+type outcomeArgs struct {
+	Text string `json:"text" jsonschema:"the result"`
+	OK   *bool  `json:"ok,omitempty" jsonschema:"false: the task could not be done"`
+}
+
+func (o *outcomeArgs) fine() bool { return o.OK == nil || *o.OK }
+
+// Limits of arguments, in bytes.
+const (
+	maxQuestion = 8 << 10
+	maxReply    = 64 << 10
+	maxStatus   = 256
+)
+
+// sized returns an error for a text that is empty or too long.
+func sized(what, text string, most int) error {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return fmt.Errorf("%s is empty", what)
+	case len(text) > most:
+		return fmt.Errorf("%s has %d bytes, want at most %d", what, len(text), most)
+	}
+	return nil
+}
+
+// tools returns the tools of all roles.
+func (r *Roles) tools() []tool.Tool {
+	list := []tool.Tool{
+		tool.New(Branch, "Think about a question in a copy of this conversation, with memory. Its conclusion comes to this conversation later. Do not wait for it.", r.branch),
+		tool.New(SpawnWorker, "Give a task to a worker, which has files and commands. Its result comes to this conversation later. Do not wait for it.", r.spawnWorker),
+		tool.New(Route, "Send a message to work that runs or waits for input.", r.route),
+		tool.New(Cancel, "Cancel work.", r.cancel),
+		tool.New(Reply, "Tell the user something now, before this run ends.", r.reply),
+		tool.New(SetStatus, "Say in a few words what you do.", r.setStatus),
+		tool.New(Outcome, "Report the result of your task, and end.", r.report),
+	}
+	for i := range list {
+		list[i].Role = true
+	}
+	return list
+}
+
+// origin is where a tool of a role was called: the session that gives out the work, and
+// who is at its root.
+type origin struct {
+	parent, agent string
+	grant
+}
+
+// originOf returns the origin of a call.
+func (r *Roles) originOf(ctx context.Context, c tool.Call) (origin, *agent.Turn, error) {
+	t := agent.TurnOf(ctx)
+	if t == nil || t.Session.Log == nil {
+		return origin{}, nil, errors.New("this tool is only available in a session")
+	}
+	o := origin{t.Session.Log.ID(), c.Agent, grant{Sender: t.Sender, Dir: c.Dir, Scope: c.Scope}}
+	if w := r.active(t); w != nil {
+		o.parent, o.Sender = w.p.ID(), w.grant.Sender
+	}
+	return o, t, nil
+}
+
+func (r *Roles) branch(ctx context.Context, c tool.Call, args branchArgs) (string, error) {
+	o, t, err := r.originOf(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	if err := sized("question", args.Question, maxQuestion); err != nil {
+		return "", err
+	}
+	from, fork := r.forkOf(t)
+	most := r.o.Setup().Config.Roles.Branches
+	if levelOf(r.o.Setup().Config.Origins, t.Session.CreatedBy, t.Sender) == trust.Untrusted {
+		most = min(most, 1)
+	}
+	i, err := r.spawn(o, work.Spawn{Kind: record.Branch, Agent: c.Agent, Task: args.Question, From: from}, most, fork)
+	if err != nil {
+		return "", err
+	}
+	return i.ID + " thinks; its conclusion comes", nil
+}
+
+// forkOf returns the messages of a run at its last step end, and their last line.
+func (r *Roles) forkOf(t *agent.Turn) (*record.WorkFrom, []sessionlog.Message) {
+	ms := t.Session.Messages
+	if n := len(ms); n > 0 && len(ms[n-1].ToolCalls) > 0 {
+		ms = ms[:n-1]
+	}
+	ms = ms[:len(ms):len(ms)]
+	s, err := r.o.Work.Sessions.Read(t.Session.Log.ID())
+	if err != nil {
+		return nil, ms // the line is only for people
+	}
+	defer s.Close()
+	var from, last *record.WorkFrom
+	n := 0
+	for l, err := range s.Lines(0) {
+		if n++; err != nil {
+			return nil, ms
+		}
+		if l.Kind == record.KindMessage {
+			if from = last; l.Message.Role != record.RoleAssistant || len(l.Message.ToolCalls) == 0 {
+				from = record.NewWorkFrom(n, l.Raw)
+			}
+			last = record.NewWorkFrom(n, l.Raw)
+		}
+	}
+	return from, ms
+}
+
+func (r *Roles) spawnWorker(ctx context.Context, c tool.Call, args workerArgs) (string, error) {
+	o, t, err := r.originOf(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	if err := sized("task", args.Task, record.MaxTask); err != nil {
+		return "", err
+	}
+	if args.Agent == "" {
+		args.Agent = config.Worker
+	}
+	setup := r.o.Setup()
+	caller, _ := setup.Config.Agent(c.Agent)
+	root := setup.Config.Origins.Scope(t.Session.CreatedBy, o.Sender)
+	if args.Agent != config.Worker && !slices.Contains(caller.Members, args.Agent) || root.Member(args.Agent) != nil {
+		return "", (tool.Scope{}).Member(args.Agent)
+	}
+	a := setup.Agents[args.Agent]
+	if a == nil {
+		return "", fmt.Errorf("agent '%s' not registered", args.Agent)
+	}
+	// The agent acts with its own permissions, not with those of the caller.
+	o.Scope = root.Intersect(t.Session.Scope).Intersect(a.Scope)
+	if args.Dir != "" {
+		o.Dir = args.Dir
+	}
+	i, err := r.spawn(o, work.Spawn{Kind: record.Worker, Agent: args.Agent, Task: args.Task, Interactive: args.Interactive}, setup.Config.Roles.Workers, nil)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s (%s) begins; its result goes to the conversation", i.ID, args.Agent), nil
+}
+
+// spawn starts work unless a limit is reached.
+func (r *Roles) spawn(o origin, s work.Spawn, most int, fork []sessionlog.Message) (*work.Item, error) {
+	p, err := r.use(o.parent)
+	if err != nil {
+		return nil, err
+	}
+	defer r.done(p)
+	if s.Scope, err = json.Marshal(o.grant); err != nil {
+		return nil, err
+	}
+	r.spawning.Lock() // the limits hold for concurrent calls
+	defer r.spawning.Unlock()
+	if err := r.room(p, s.Kind, most); err != nil {
+		return nil, err
+	}
+	for _, i := range p.Items() {
+		if status, _ := i.Status(); status.State == record.Running && i.Agent == s.Agent && i.Task == s.Task && i.Kind == s.Kind {
+			return nil, fmt.Errorf("%s does this already", i.ID)
+		}
+	}
+	i, err := p.Spawn(s)
+	if err != nil {
+		return nil, err
+	}
+	p.publish(agent.WorkStarted, i.ID, i.Task, fmt.Sprintf("%s %s: %s", i.ID, i.Agent, display.Short(display.OneLine(i.Task), 60)))
+	return i, r.begin(p, i, fork)
+}
+
+// begin starts a run of work, with a use of its parent.
+func (r *Roles) begin(p *parent, i *work.Item, fork []sessionlog.Message) error {
+	r.opening.Lock()
+	p.users++
+	r.opening.Unlock()
+	err := r.start(p, i, fork)
+	if err != nil {
+		r.done(p)
+	}
+	return err
+}
+
+// room returns an error if no further work of a kind may run.
+func (r *Roles) room(p *parent, kind string, most int) error {
+	c := r.o.Setup().Config.Roles
+	r.mu.Lock()
+	all := len(r.items)
+	var of []string
+	for _, w := range r.items {
+		if w.p == p && w.Kind == kind {
+			of = append(of, w.ID)
+		}
+	}
+	r.mu.Unlock()
+	waiting := 0
+	for _, i := range p.Items() {
+		if status, _ := i.Status(); status.State == record.Waiting {
+			waiting++
+		}
+	}
+	slices.Sort(of)
+	switch {
+	case len(of) >= most && kind == record.Branch:
+		return fmt.Errorf("%s think already: %s", display.Plural(len(of), "branch", "branches"), strings.Join(of, ", "))
+	case len(of) >= most:
+		return fmt.Errorf("%s at work already: %s", display.Plural(len(of), "worker", "workers"), strings.Join(of, ", "))
+	case all >= c.Running:
+		return fmt.Errorf("%d at work", all)
+	case kind == record.Worker && waiting >= c.Waiting:
+		return fmt.Errorf("%d workers wait for input: route a message to one, or cancel one", waiting)
+	}
+	return nil
+}
+
+// item returns work of the conversation of a call.
+func (r *Roles) item(p *parent, id string) (*work.Item, error) {
+	i, err := p.Item(id)
+	if errors.Is(err, sessionlog.ErrNotFound) {
+		return nil, fmt.Errorf("no such work: %s", clip.Bytes(id, maxStatus))
+	}
+	return i, err
+}
+
+func (r *Roles) route(ctx context.Context, c tool.Call, args routeArgs) (string, error) {
+	o, _, err := r.originOf(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	return r.RouteTo(o.parent, args.ID, args.Message)
+}
+
+// RouteTo sends a message to work of a session, and starts the work again if it waits.
+func (r *Roles) RouteTo(session, id, message string) (string, error) {
+	if err := sized("message", message, record.MaxRoute); err != nil {
+		return "", err
+	}
+	p, err := r.use(session)
+	if err != nil {
+		return "", err
+	}
+	defer r.done(p)
+	i, err := r.item(p, id)
+	if err != nil {
+		return "", err
+	}
+	r.spawning.Lock()
+	defer r.spawning.Unlock()
+	before, _ := i.Status()
+	if before.State != record.Running {
+		most := r.o.Setup().Config.Roles.Workers
+		if i.Kind == record.Branch {
+			return "", fmt.Errorf("%s is %s", id, before.State)
+		}
+		if err := r.room(p, "", most); err != nil {
+			return "", err
+		}
+	}
+	if err := i.Route(message); errors.Is(err, work.ErrTransition) {
+		return "", fmt.Errorf("%s is %s", id, before.State)
+	} else if err != nil {
+		return "", err
+	}
+	if before.State != record.Running {
+		if err := r.begin(p, i, nil); err != nil {
+			return "", err
+		}
+	}
+	return id + " has it", nil
+}
+
+func (r *Roles) cancel(ctx context.Context, c tool.Call, args cancelArgs) (string, error) {
+	o, _, err := r.originOf(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	return r.CancelWork(o.parent, args.ID, args.Reason)
+}
+
+// CancelWork cancels work of a session. The session's agent is not woken for it.
+func (r *Roles) CancelWork(session, id, reason string) (string, error) {
+	p, err := r.use(session)
+	if err != nil {
+		return "", err
+	}
+	defer r.done(p)
+	i, err := r.item(p, id)
+	if err != nil {
+		return "", err
+	}
+	r.mu.Lock()
+	w := r.items[i.Session]
+	r.mu.Unlock()
+	if w != nil {
+		r.o.Log.Info("cancel work", "session", session, "work", id, "reason", clip.Bytes(display.OneLine(reason), maxStatus))
+		if w.cancel() {
+			return id + " finishes already", nil
+		}
+		return id + " is cancelled", nil
+	}
+	status, _ := i.Status()
+	if status.State == record.Waiting {
+		if err := i.End(work.Status{State: record.Done, Reason: work.Closed}, ""); err == nil {
+			return id + " is closed", nil
+		}
+	}
+	return "", fmt.Errorf("%s is %s", id, status.State)
+}
+
+func (r *Roles) reply(ctx context.Context, _ tool.Call, args replyArgs) (string, error) {
+	if err := sized("content", args.Content, maxReply); err != nil {
+		return "", err
+	}
+	if t := agent.TurnOf(ctx); t != nil {
+		t.Replied(args.Content)
+	}
+	agent.Emit(ctx, agent.Event{Kind: agent.Reply, Content: args.Content})
+	return "said", nil
+}
+
+func (r *Roles) setStatus(ctx context.Context, _ tool.Call, args statusArgs) (string, error) {
+	w := r.active(agent.TurnOf(ctx))
+	if w == nil {
+		return "", errors.New("set_status is only available in work")
+	}
+	if strings.TrimSpace(args.Status) == "" {
+		return "", errors.New("empty")
+	}
+	text := clip.Bytes(display.OneLine(args.Status), maxStatus)
+	w.mu.Lock()
+	w.status = text
+	w.mu.Unlock()
+	w.p.publish(agent.WorkStatus, w.ID, text, w.ID+" "+text)
+	return "noted", nil
+}
+
+func (r *Roles) report(ctx context.Context, _ tool.Call, args outcomeArgs) (string, error) {
+	w := r.active(agent.TurnOf(ctx))
+	if w == nil {
+		return "", errors.New("outcome is only available in work")
+	}
+	if err := sized("text", args.Text, record.MaxResult); err != nil {
+		return "", err
+	}
+	w.mu.Lock()
+	w.outcome = &args
+	w.mu.Unlock()
+	return "noted; end now", nil
+}
+
+// cancel cancels the run. It returns true if the work has given its outcome, which then
+// counts.
+func (w *running) cancel() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.quiet = true
+	if w.outcome != nil {
+		return true
+	}
+	w.stop(errCancelled)
+	return false
+}

@@ -48,7 +48,7 @@ type running struct {
 	status   string // of set_status
 	progress time.Time
 	tool     time.Duration // the limit of the active tool calls, or 0
-	stream   bool          // the model is called
+	stream   bool          // the model is called; its provider has limits
 	outcome  *outcomeArgs  // of the tool outcome
 	nudges   int           // since the last successful call
 	asked    bool          // to stop
@@ -128,8 +128,11 @@ func (w *running) next(ctx context.Context) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	at, _ := w.deadline()
-	return max(at.Sub(w.r.o.Now()), 0)
+	return min(max(at.Sub(w.r.o.Now()), 0), look)
 }
+
+// look is the longest time between two checks: a deadline can become earlier.
+const look = 30 * time.Second
 
 // never is a time after the end of each run.
 const never = 1000 * time.Hour
@@ -211,7 +214,7 @@ func (w *running) begin(s *agent.Session) (bool, error) {
 		s.Messages = append(s.Messages, *m)
 	}
 	w.mu.Lock()
-	w.outcome, w.nudges = nil, 0
+	w.outcome, w.nudges, w.stream = nil, 0, true
 	w.mu.Unlock()
 	return true, err
 }
@@ -302,6 +305,7 @@ func (w *running) again() string {
 		return ""
 	}
 	w.nudges++
+	w.stream = true
 	return nudge
 }
 

@@ -200,7 +200,9 @@ func (r *rig) open(fs *faultfs.Mem) {
 	run.Tools.Add(r.sessions.Tools()...)
 	run.Tools.Add(
 		tool.New(tool.Bash, "", func(ctx context.Context, _ tool.Call, args struct{ Command string }) (string, error) {
-			if d, err := time.ParseDuration(args.Command); err == nil {
+			if d, err := time.ParseDuration(strings.TrimPrefix(args.Command, "deaf ")); err == nil && strings.HasPrefix(args.Command, "deaf ") {
+				time.Sleep(d)
+			} else if err == nil {
 				select {
 				case <-time.After(d):
 				case <-ctx.Done():

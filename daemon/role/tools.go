@@ -257,7 +257,7 @@ func (r *Roles) room(p *parent, kind string, most int) error {
 	slices.Sort(of)
 	switch {
 	case len(of) >= most && kind == record.Branch:
-		return fmt.Errorf("%s think already: %s", display.Plural(len(of), "branch", "branches"), strings.Join(of, ", "))
+		return fmt.Errorf("%s at work already: %s", display.Plural(len(of), "branch", "branches"), strings.Join(of, ", "))
 	case len(of) >= most:
 		return fmt.Errorf("%s at work already: %s", display.Plural(len(of), "worker", "workers"), strings.Join(of, ", "))
 	case all >= c.Running:

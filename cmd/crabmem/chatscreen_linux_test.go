@@ -255,7 +255,7 @@ repeat
 	p.typed("\r")
 	p.await("> all:")
 	p.await("      go build")
-	p.await("fine")
+	p.await("\x1b[Jfine") // not dim: the run has ended, so Ctrl+C clears the line
 	if got := m.Requests()[len(m.Requests())-1].LastUser(); got != "all:\n\tgo build\n\n# end" {
 		t.Errorf("the model got %q", got)
 	}

@@ -68,7 +68,8 @@ exits with 4. Use crabmem daemon start to run the daemon in the background.`,
 	return c.outputs(cmd, of[daemonState]())
 }
 
-const gcPercent = 25
+// gcPercent is a variable, as the tests run many daemons in one process.
+var gcPercent = 25
 
 func (c *app) daemon(ctx context.Context, log string, verbose bool) (err error) {
 	home := c.homeDir()

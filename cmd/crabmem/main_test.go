@@ -38,7 +38,8 @@ func TestMain(m *testing.M) {
 	os.Setenv(secret.KeyringVariable, secret.KeyringOff) // tests must not use the keyring of the developer
 	sandbox.Main()
 	servicetest.Main(os.Exit)
-	debug.SetGCPercent(400) // the stores are small and many
+	gcPercent = 400 // the stores are small and many
+	debug.SetGCPercent(gcPercent)
 	// Tests wait for the programs that they start, and for the disk.
 	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
 		panic(err)

@@ -159,7 +159,7 @@ func TestContext(t *testing.T) {
 		}
 	}
 	boosted, added, factors, alone := 0, 0, 0, 0
-	for range 60 {
+	for range 25 {
 		q := k.query(talkText(r, 1+r.IntN(5)), 0)
 		if r.IntN(3) == 0 {
 			q.Classes = uint8(1 + r.IntN(7))

@@ -65,7 +65,7 @@ func nearTies(r *rand.Rand, words []string) []bm25.Doc {
 // approximate scores have another order than the exact ones.
 func TestNearTies(t *testing.T) {
 	r := seed.Random(t)
-	indexes := 60
+	indexes := 30
 	if testing.Short() {
 		indexes = 20
 	}

@@ -51,7 +51,7 @@ func storedSets(t *testing.T) int {
 	if gate.Enforced() {
 		return 60
 	}
-	return 24
+	return 10
 }
 
 // storedWords are words that inflect, misspell, join and split, of several scripts.

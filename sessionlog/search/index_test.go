@@ -253,7 +253,7 @@ func (s *scribbler) changeFile(files []string) {
 // TestIndexIsKeptCurrent compares an index that follows writes and refreshes
 // with one that reads the folder from scratch.
 func TestIndexIsKeptCurrent(t *testing.T) {
-	rounds, steps := 6, 300
+	rounds, steps := 3, 300
 	if testing.Short() {
 		rounds, steps = 2, 150
 	}
@@ -532,7 +532,7 @@ func TestIndexWhileWriting(t *testing.T) {
 	for w := range 3 {
 		writing.Go(func() {
 			r := rand.New(rand.NewPCG(seeds[w], 0))
-			for n := range 30 {
+			for n := range 15 {
 				l, err := d.Create(sessionlog.Meta{Agent: "crab", CreatedBy: fmt.Sprint("writer", w), Title: "beta"})
 				if err != nil {
 					t.Error(err)

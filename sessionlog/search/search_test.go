@@ -34,7 +34,7 @@ func openSearchDir(t testing.TB, dir string) *sessionlog.Dir {
 // TestSearchEqualsBruteForce compares 2,000 random searches, or 10,000 with
 // CRABMEM_GATE, with a scan of every message: hits, order, scores, and windows.
 func TestSearchEqualsBruteForce(t *testing.T) {
-	queries, sessions := 500, 32
+	queries, sessions := 200, 32
 	if gate.Enforced() {
 		queries = 2500
 	}

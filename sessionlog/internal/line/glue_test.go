@@ -17,7 +17,7 @@ import (
 // records slow: time and memory stay bounded.
 func TestPiecesBounded(t *testing.T) {
 	race.Skip(t)
-	const large, size = 64 << 20, 4 << 20
+	const large, size = 16 << 20, 4 << 20
 	fill := func(s string) []byte { return bytes.Repeat([]byte(s), (size-1)/len(s)) }
 	fillAll := func(s string) []byte { return bytes.Repeat([]byte(s), (large-1)/len(s)) }
 	message := func(at int) string { return fmt.Sprintf(`{"role":"user","content":"%0*d"}`, at, 1) }

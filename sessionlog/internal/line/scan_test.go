@@ -219,7 +219,7 @@ func TestHuge(t *testing.T) {
 	meta := part{frameMeta, 1}
 	one := part{`{"role":"user","content":"1"}` + "\n", 1}
 	two := part{`{"role":"user","content":"2"}` + "\n", 1}
-	const huge, mib = 256 << 20, 1 << 20
+	const huge, mib = 96 << 20, 1 << 20
 	for _, c := range []struct {
 		name   string
 		file   parts
@@ -231,44 +231,44 @@ func TestHuge(t *testing.T) {
 		limit  int64
 	}{
 		{
-			name: "256 MiB line", file: parts{meta, one, {"x", huge}, {"\n", 1}, two},
+			name: "96 MiB line", file: parts{meta, one, {"x", huge}, {"\n", 1}, two},
 			lines: 5, damage: "line 4 (offset 80): longer than the limit of 67108864 bytes", says: "user 1|user 2",
 			count: Tally{Messages: 2, Damaged: 1}, memory: 200 * mib,
 		},
 		{
-			name: "256 MiB line, a limit of 1 MiB", file: parts{meta, one, {"x", huge}, {"\n", 1}, two}, limit: 1 * mib,
+			name: "96 MiB line, a limit of 1 MiB", file: parts{meta, one, {"x", huge}, {"\n", 1}, two}, limit: 1 * mib,
 			lines: 5, damage: "line 4 (offset 80): longer than the limit of 1048576 bytes", says: "user 1|user 2",
 			count: Tally{Messages: 2, Damaged: 1}, memory: 4 * mib,
 		},
 		{
-			name: "256 MiB of a message", file: parts{meta, one, {`{"role":"user","content":"`, 1}, {"0123456789abcdef", huge / 16}, {"\"}\n", 1}, two}, limit: 1 * mib,
+			name: "96 MiB of a message", file: parts{meta, one, {`{"role":"user","content":"`, 1}, {"0123456789abcdef", huge / 16}, {"\"}\n", 1}, two}, limit: 1 * mib,
 			lines: 5, damage: "line 4 (offset 80): longer than the limit of 1048576 bytes", says: "user 1|user 2",
 			count: Tally{Messages: 2, Damaged: 1}, memory: 4 * mib,
 		},
 		{
-			name: "256 MiB torn", file: parts{meta, one, {"\x00", huge}}, limit: 1 * mib,
+			name: "96 MiB torn", file: parts{meta, one, {"\x00", huge}}, limit: 1 * mib,
 			lines: 4, says: "user 1", count: Tally{Messages: 1, Torn: huge}, memory: 4 * mib,
 		},
 		{
-			name: "256 MiB first line", file: parts{{"{", huge}, {"\n", 1}, one}, limit: 1 * mib,
+			name: "96 MiB first line", file: parts{{"{", huge}, {"\n", 1}, one}, limit: 1 * mib,
 			lines: 2, damage: "line 1 (offset 0): longer than the limit of 1048576 bytes", says: "user 1",
 			count: Tally{Messages: 1, Damaged: 1}, memory: 4 * mib,
 		},
 		{
-			name: "256 MiB line before the marker", file: parts{meta, one, {"x", huge}, {"\n{\"compact\":\"s\"}\n", 1}, two}, limit: 1 * mib,
+			name: "96 MiB line before the marker", file: parts{meta, one, {"x", huge}, {"\n{\"compact\":\"s\"}\n", 1}, two}, limit: 1 * mib,
 			lines: 6, says: "user s|user 2", count: Tally{Messages: 2, Damaged: 1}, memory: 4 * mib,
 		},
 		{
-			name: "10 million empty lines", file: parts{meta, one, {"\n", 10_000_000}, two},
-			lines: 10_000_004, says: "user 1|user 2", count: Tally{Messages: 2}, memory: 1 * mib,
+			name: "2 million empty lines", file: parts{meta, one, {"\n", 2_000_000}, two},
+			lines: 2_000_004, says: "user 1|user 2", count: Tally{Messages: 2}, memory: 1 * mib,
 		},
 		{
-			name: "10 million lines CRLF", file: parts{meta, one, {"\r\n", 10_000_000}, two},
-			lines: 10_000_004, says: "user 1|user 2", count: Tally{Messages: 2}, memory: 1 * mib,
+			name: "2 million lines CRLF", file: parts{meta, one, {"\r\n", 2_000_000}, two},
+			lines: 2_000_004, says: "user 1|user 2", count: Tally{Messages: 2}, memory: 1 * mib,
 		},
 		{
-			name: "10 million empty lines at the end", file: parts{meta, one, {"\n", 10_000_000}},
-			lines: 10_000_003, says: "user 1", count: Tally{Messages: 1}, memory: 1 * mib,
+			name: "2 million empty lines at the end", file: parts{meta, one, {"\n", 2_000_000}},
+			lines: 2_000_003, says: "user 1", count: Tally{Messages: 1}, memory: 1 * mib,
 		},
 		{
 			name: "60 MiB of beginnings", file: parts{meta, one, {`{"role":`, 60 * mib / 8}, {"}\n", 1}, two},

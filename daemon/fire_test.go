@@ -378,58 +378,67 @@ func zoneSkill(zone string) string {
 	return strings.ReplaceAll(strings.ToLower(zone[strings.Index(zone, "/")+1:]), "_", "-")
 }
 
-// TestCronYear simulates a year in three zones, two of which change their
-// clocks twice, and compares with a walk over every minute of the year by the
-// clocks on the wall.
+// TestCronYear simulates the days around the changes of clocks, of the month, and of the
+// year 2000 in three zones, two of which change their clocks.
 func TestCronYear(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a year of half hours")
+	for first, days := range map[int]int{
+		55:  50, // February 25: a leap day, and the changes of March 26 and April 2
+		295: 12, // October 22: both changes of October 29
+		363: 5,  // December 29
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(time.Duration(first) * 24 * time.Hour)
+			cronDays(t, days)
+		})
 	}
+}
+
+// cronDays compares the runs of some days with a walk over every minute by the clocks on
+// the wall.
+func cronDays(t *testing.T, days int) {
 	zones := []string{"Europe/Berlin", "America/New_York", "Asia/Kolkata"}
 	// At 02:30 of the days when clocks are set there is no such time, or two.
 	const hour, minute = 2, 30
-	synctest.Test(t, func(t *testing.T) {
-		d, m := bubble(t, faultfs.NewMem())
-		defer d.Close()
-		d.mcp.Close() // who looks for components all the year long is not the subject
-		want := make(map[string]int)
-		begin := time.Now()
-		for _, zone := range zones {
-			mustCreate(t, d, cron.Cron{Schedule: fmt.Sprintf("%d %d * * *", minute, hour), Skill: zoneSkill(zone), Timezone: zone})
-			loc, err := time.LoadLocation(zone)
-			if err != nil {
-				t.Fatal(err)
-			}
-			day, last := "", begin.Add(-time.Minute).In(loc)
-			for at := begin.Add(time.Minute); !at.After(begin.AddDate(1, 0, 0)); at = at.Add(time.Minute) {
-				now := at.In(loc)
-				date := now.Format("2006-01-02")
-				passed := now.Hour()*60+now.Minute() >= hour*60+minute
-				before := last.Hour()*60+last.Minute() < hour*60+minute || last.Format("2006-01-02") != date
-				if passed && before && date != day {
-					day = date // once on a day that has it twice, and when clocks skip it, then
-					want[at.UTC().Format("2006-01-02 15:04:05")+" /"+zoneSkill(zone)]++
-				}
-				last = now
-			}
+	d, m := bubble(t, faultfs.NewMem())
+	defer d.Close()
+	d.mcp.Close() // who looks for components all the time is not the subject
+	want := make(map[string]int)
+	begin := time.Now()
+	for _, zone := range zones {
+		mustCreate(t, d, cron.Cron{Schedule: fmt.Sprintf("%d %d * * *", minute, hour), Skill: zoneSkill(zone), Timezone: zone})
+		loc, err := time.LoadLocation(zone)
+		if err != nil {
+			t.Fatal(err)
 		}
-		d.firingFor(t, 366*24*time.Hour-time.Since(begin)+time.Second)
-		got := m.heard()
-		for _, line := range got {
-			want[line]--
-			if want[line] < 0 {
-				t.Errorf("it ran at %s", line)
+		day, last := "", begin.Add(-time.Minute).In(loc)
+		for at := begin.Add(time.Minute); !at.After(begin.AddDate(0, 0, days)); at = at.Add(time.Minute) {
+			now := at.In(loc)
+			date := now.Format("2006-01-02")
+			passed := now.Hour()*60+now.Minute() >= hour*60+minute
+			before := last.Hour()*60+last.Minute() < hour*60+minute || last.Format("2006-01-02") != date
+			if passed && before && date != day {
+				day = date // once on a day that has it twice, and when clocks skip it, then
+				want[at.UTC().Format("2006-01-02 15:04:05")+" /"+zoneSkill(zone)]++
 			}
-			if want[line] == 0 {
-				delete(want, line)
-			}
+			last = now
 		}
-		for line := range want {
-			t.Errorf("it did not run at %s", line)
+	}
+	d.firingFor(t, time.Duration(days)*24*time.Hour-time.Since(begin)+time.Second)
+	got := m.heard()
+	for _, line := range got {
+		want[line]--
+		if want[line] < 0 {
+			t.Errorf("it ran at %s", line)
 		}
-		if len(got) < 3*365 {
-			t.Errorf("%d runs", len(got))
+		if want[line] == 0 {
+			delete(want, line)
 		}
-		t.Logf("cron: %d runs in a year in %d zones", len(got), len(zones))
-	})
+	}
+	for line := range want {
+		t.Errorf("it did not run at %s", line)
+	}
+	if len(got) < len(zones)*days {
+		t.Errorf("%d runs", len(got))
+	}
+	t.Logf("cron: %d runs in %d days in %d zones from %s", len(got), days, len(zones), begin.Format(time.DateOnly))
 }

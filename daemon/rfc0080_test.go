@@ -27,7 +27,7 @@ func handle(t *testing.T, d *Daemon, m *pb.ClientMessage) *pb.ServerMessage {
 
 // TestRFC0080 is the Design of RFC 0080, a sentence a test. Crons.toml by hand,
 // every schedule that is refused, and crashes while it is written are tested
-// with package cron; a year of fires in TestCronYear.
+// with package cron; the changes of clocks in TestCronYear.
 func TestRFC0080(t *testing.T) {
 	create := func(m *pb.CreateCronMsg) *pb.ClientMessage {
 		return &pb.ClientMessage{Msg: &pb.ClientMessage_CreateCron{CreateCron: m}}

@@ -27,7 +27,7 @@ func (w word) String() string { return string(w) }
 func TestEntryChanges(t *testing.T) {
 	race.Skip(t)
 	s := serve(t, home(t), "")
-	big := strings.Repeat("x", 7<<20)
+	big := strings.Repeat("x", 64<<10)
 	for _, ops := range [][]crmem.Op{
 		{crmem.Add{Name: "a", Content: "1", Aliases: []string{"first"}}, crmem.Add{Name: "b", Content: "1"}},
 		{crmem.Update{Name: "a", Content: big, Aliases: []string{"first"}}},

@@ -173,15 +173,6 @@ var storeOperations = []storeOperation{
 			return []crmem.Op{crmem.Update{Name: e.Name, Content: e.Content + "y", Aliases: e.Aliases}}, err
 		})
 	}},
-	{"more than a frame", nil, func(ctx context.Context, s op.Memory, _ string) (any, error) {
-		list, err := updates(big("1", "x"), big("2", "y"), big("3", "z"))(ctx, s, "")
-		if err != nil {
-			return nil, err
-		}
-		after := list.([]crmem.Entry)
-		return []int{len(after), len(after[0].Content), len(after[2].Content)}, nil
-	}},
-	{"remove it", nil, updates(crmem.Remove{Name: "big 1"}, crmem.Remove{Name: "big 2"}, crmem.Remove{Name: "big 3"})},
 	{"a cancelled update", context.Canceled, func(ctx context.Context, s op.Memory, _ string) (any, error) {
 		ctx, cancel := context.WithCancel(ctx)
 		cancel()
@@ -258,6 +249,16 @@ var storeOperations = []storeOperation{
 	{"read with an error", errPlan, func(_ context.Context, s op.Memory, _ string) (any, error) {
 		return nil, s.Read(func(*crmem.Store) error { return errPlan })
 	}},
+	// Last, as later operations would read these texts in the history.
+	{"more than a frame", nil, func(ctx context.Context, s op.Memory, _ string) (any, error) {
+		list, err := updates(big("1", "x"), big("2", "y"), big("3", "z"))(ctx, s, "")
+		if err != nil {
+			return nil, err
+		}
+		after := list.([]crmem.Entry)
+		return []int{len(after), len(after[0].Content), len(after[2].Content)}, nil
+	}},
+	{"remove it", nil, updates(crmem.Remove{Name: "big 1"}, crmem.Remove{Name: "big 2"}, crmem.Remove{Name: "big 3"})},
 }
 
 // TestSameStore runs every operation of op.Memory on the files and on a

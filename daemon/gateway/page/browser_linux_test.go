@@ -45,9 +45,9 @@ type chrome struct {
 	problems []string // reports of the policy, dialogs, requests to other servers
 }
 
-// chrome starts a browser. Without Chromium, it skips the test.
-func (r *rig) chrome() *chrome {
-	r.Helper()
+// startBrowser starts a browser, which ends with the test. Without Chromium, it skips the
+// test.
+func startBrowser(t *testing.T) context.Context {
 	name := ""
 	for _, n := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(n); err == nil {
@@ -56,27 +56,38 @@ func (r *rig) chrome() *chrome {
 		}
 	}
 	if name == "" {
-		r.Skip("SKIPPED: chromium is not on the PATH (apt install chromium)")
+		t.Skip("SKIPPED: chromium is not on the PATH (apt install chromium)")
 	}
-	o := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(name), chromedp.UserDataDir(r.TempDir()), chromedp.WindowSize(1100, 800),
+	o := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(name), chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1100, 800),
 		chromedp.WSURLReadTimeout(gate.Hang))
 	if os.Geteuid() == 0 {
 		o = append(o, chromedp.NoSandbox)
 	}
 	ctx, stop := chromedp.NewExecAllocator(context.Background(), o...)
-	r.Cleanup(stop)
+	t.Cleanup(stop)
+	ctx, end := chromedp.NewContext(ctx)
+	t.Cleanup(end)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return ctx
+}
+
+// chrome opens a tab, without the cookies of others, in the browser of ctx.
+func (r *rig) chrome(ctx context.Context) *chrome {
+	r.Helper()
 	c := &chrome{rig: r}
-	c.tab(ctx)
+	c.tab(ctx, chromedp.WithNewBrowserContext())
 	return c
 }
 
 // tab opens a tab in the browser of ctx.
-func (c *chrome) tab(ctx context.Context) {
+func (c *chrome) tab(ctx context.Context, o ...chromedp.ContextOption) {
 	c.Helper()
 	var end context.CancelFunc
-	c.ctx, end = chromedp.NewContext(ctx)
+	c.ctx, end = chromedp.NewContext(ctx, o...)
 	c.Cleanup(end)
-	if err := chromedp.Do(c.ctx); err != nil { // starts the browser or the tab, which ends with the context
+	if err := chromedp.Do(c.ctx); err != nil { // opens the tab, which ends with the context
 		c.Fatal(err)
 	}
 	if err := chromedp.Listen(c.ctx, func(e any) {
@@ -230,11 +241,21 @@ func (r *rig) sample() {
 	r.remember("tea", "Green tea at 70 degrees, two minutes.")
 }
 
-// TestBrowser uses the page in Chromium: it logs in, searches, reads, edits in two tabs,
-// and restores a version, with scripts of pages turned off.
+// TestBrowser uses the page in one Chromium.
 func TestBrowser(t *testing.T) {
+	browser := startBrowser(t)
+	for name, f := range map[string]func(*testing.T, context.Context){
+		"pages": browse, "chat": browseChat, "forms": browseForms, "hostile": browseHostile, "keyboard": browseKeyboard,
+	} {
+		t.Run(name, func(t *testing.T) { f(t, browser) })
+	}
+}
+
+// browse uses the page in Chromium: it logs in, searches, reads, edits in two tabs,
+// and restores a version, with scripts of pages turned off.
+func browse(t *testing.T, browser context.Context) {
 	r := newRig(t)
-	c := r.chrome()
+	c := r.chrome(browser)
 	r.sample()
 	call(c, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	c.login()
@@ -288,10 +309,10 @@ func TestBrowser(t *testing.T) {
 	other.clean()
 }
 
-// TestBrowserChat sends a message, and waits while Chromium loads the page again.
-func TestBrowserChat(t *testing.T) {
+// browseChat sends a message, and waits while Chromium loads the page again.
+func browseChat(t *testing.T, browser context.Context) {
 	r := newRig(t)
-	c := r.chrome()
+	c := r.chrome(browser)
 	call(c, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	r.model.Queue(modeltest.Say("**Half** of").Stall(0).Text(" the answer."))
 	c.login()
@@ -308,11 +329,11 @@ func TestBrowserChat(t *testing.T) {
 	c.clean()
 }
 
-// TestBrowserForms: what a real browser makes of texts in a form is what the other tests
+// browseForms: what a real browser makes of texts in a form is what the other tests
 // assume.
-func TestBrowserForms(t *testing.T) {
+func browseForms(t *testing.T, browser context.Context) {
 	r := newRig(t)
-	c := r.chrome()
+	c := r.chrome(browser)
 	c.login()
 	for _, content := range []string{"\n\na\n\n", "a\r\nb\r\n", "</textarea><b>&amp;&#10;\"'", "\t x \u0085\u2028\ufeff\x7f🦀 \n", "{{.}}"} {
 		path := r.remember("note", content, "<i>", "an alias")
@@ -325,11 +346,11 @@ func TestBrowserForms(t *testing.T) {
 	c.clean()
 }
 
-// TestBrowserHostile shows hostile texts: the browser runs nothing, and asks no other
+// browseHostile shows hostile texts: the browser runs nothing, and asks no other
 // server.
-func TestBrowserHostile(t *testing.T) {
+func browseHostile(t *testing.T, browser context.Context) {
 	r := newRig(t)
-	c := r.chrome()
+	c := r.chrome(browser)
 	c.login()
 	text := strings.Join(hostile, "\n\n") + "\n\n![x](http://127.0.0.1:1/image.png)"
 	path := r.remember(`<img src=x onerror=alert(1)>`, text, `<script>alert(1)</script>`)
@@ -345,11 +366,11 @@ func TestBrowserHostile(t *testing.T) {
 	c.clean()
 }
 
-// TestBrowserKeyboard: the tab key reaches each link and field, in the order of the page,
+// browseKeyboard: the tab key reaches each link and field, in the order of the page,
 // and the page fits a small screen.
-func TestBrowserKeyboard(t *testing.T) {
+func browseKeyboard(t *testing.T, browser context.Context) {
 	r := newRig(t)
-	c := r.chrome()
+	c := r.chrome(browser)
 	r.sample()
 	c.login()
 	c.open("/ui/memories")

@@ -77,11 +77,11 @@ var sessionRefusals = []refusal{
 func refusesSessions(ts *testscript.TestScript, args []string, writes, finds bool, skip map[string]bool) (tried int) {
 	origin := filepath.Join(ts.Getenv("HOME"), ".crabtalk")
 	defer ts.Setenv("CRABTALK_HOME", "")
-	for _, r := range sessionRefusals {
+	for i, r := range sessionRefusals {
 		if skip[r.name] || r.writes && !writes || r.finds && !finds || elsewhere(r) {
 			continue
 		}
-		for _, flag := range forms(ts, r) {
+		for _, flag := range forms(ts, r, i+len(args[1])) {
 			home, err := os.MkdirTemp(ts.MkAbs("."), "refuse-"+r.name+flag+"-")
 			ts.Check(err)
 			ts.Check(os.CopyFS(filepath.Join(home, "sessions"), os.DirFS(filepath.Join(origin, "sessions"))))

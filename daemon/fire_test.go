@@ -26,6 +26,7 @@ import (
 	"crabmem/daemon/session"
 	"crabmem/daemon/tool"
 	"crabmem/daemon/wire/pb"
+	"crabmem/fuzz/race"
 	"crabmem/sessionlog"
 )
 
@@ -381,6 +382,7 @@ func zoneSkill(zone string) string {
 // TestCronYear simulates the days around the changes of clocks, of the month, and of the
 // year 2000 in three zones, two of which change their clocks.
 func TestCronYear(t *testing.T) {
+	race.Skip(t)
 	for first, days := range map[int]int{
 		55:  50, // February 25: a leap day, and the changes of March 26 and April 2
 		295: 12, // October 22: both changes of October 29

@@ -97,6 +97,7 @@ func TestStoreOperations(t *testing.T) {
 }
 
 func TestApply(t *testing.T) {
+	race.Skip(t)
 	s := serve(t, home(t), "")
 	c, ctx := s.client(), t.Context()
 	list, err := op.ApplyOps(ctx, c, crmem.Add{Name: "a", Content: "one"}, crmem.Add{Name: "b", Content: "two"})

@@ -15,6 +15,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/daemon/guard"
 	"crabmem/daemon/mcpserver/compat/memgraph"
+	"crabmem/fuzz/race"
 )
 
 // rawServer takes messages as bytes, which no client in between can alter.
@@ -110,6 +111,7 @@ var toolsOf = map[string][]string{
 // FuzzArguments calls every tool with any arguments. The server stores
 // exactly the text that it was sent, or refuses the call, and serves the next.
 func FuzzArguments(f *testing.F) {
+	race.Skip(f)
 	for _, seed := range []string{`{}`, `null`, `{"name":"a","content":"b"}`, `{"query":"a","limit":1e400}`, `{"command":"create","path":"/memories/x","file_text":"y"}`,
 		`{"entities":[{"name":"a","entityType":"b","observations":["c"]}]}`, `{"cursor":"YWZ0ZXIgMQ"}`, `{"name":"\ud800"}`, `{"name":"a","name":"b"}`, `{"names":[null]}`,
 		`{"name":"a","content":"\ud83d\ude00\\ud800\u0000"}`, `{"name":"a","content":"\ud83d\ud83d\ude00"}`, "{\"name\":\"a\",\"content\":\"\xff\"}",

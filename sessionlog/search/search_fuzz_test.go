@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/crmem/vfs"
+	"crabmem/fuzz/race"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/search"
 )
@@ -41,6 +42,7 @@ func hostileFolder(t testing.TB, dir string) {
 // FuzzSearch runs any query on a folder of hostile files. The result must be
 // within its limits and consistent.
 func FuzzSearch(f *testing.F) {
+	race.Skip(f)
 	dir := f.TempDir()
 	hostileFolder(f, dir)
 	var xs []*search.Index

@@ -13,6 +13,7 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/bm25/analysis"
+	"crabmem/fuzz/race"
 	"crabmem/fuzz/seed"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/internal/line"
@@ -34,6 +35,7 @@ func openSearchDir(t testing.TB, dir string) *sessionlog.Dir {
 // TestSearchEqualsBruteForce compares 2,000 random searches, or 10,000 with
 // CRABMEM_GATE, with a scan of every message: hits, order, scores, and windows.
 func TestSearchEqualsBruteForce(t *testing.T) {
+	race.Skip(t)
 	queries, sessions := 200, 32
 	if gate.Enforced() {
 		queries = 2500

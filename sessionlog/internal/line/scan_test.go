@@ -231,7 +231,7 @@ func TestHuge(t *testing.T) {
 		limit  int64
 	}{
 		{
-			name: "96 MiB line", file: parts{meta, one, {"x", huge}, {"\n", 1}, two},
+			name: "256 MiB line", file: parts{meta, one, {"x", 256 * mib}, {"\n", 1}, two},
 			lines: 5, damage: "line 4 (offset 80): longer than the limit of 67108864 bytes", says: "user 1|user 2",
 			count: Tally{Messages: 2, Damaged: 1}, memory: 200 * mib,
 		},

@@ -33,7 +33,7 @@ func Example() {
 	go func() { served <- d.Serve(ctx) }()
 
 	c := &client.Client{Addr: wire.Addr{Network: "unix", Address: daemon.Socket(home)}}
-	for c.Ping(ctx) != nil { // until the daemon listens
+	for c.Ping(ctx) != nil { // until the daemon listens; real time, as for the socket
 		time.Sleep(time.Millisecond)
 	}
 	// The entry is on disk when Remember returns.

@@ -146,7 +146,7 @@ func cancelAfterPrint(t *testing.T) (ctx context.Context, cancel context.CancelC
 			if _, err := os.Stat(filepath.Join(dir, "printed")); err == nil {
 				cancel(errors.New("canceled"))
 			}
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // real time: another process makes the file
 		}
 	}()
 	return ctx, cancel, dir

@@ -81,7 +81,7 @@ func readers(t *testing.T, fsys vfs.FS, path string, checkpoints int) {
 			break
 		}
 		if i%100 == 0 {
-			time.Sleep(time.Millisecond) // lets readers run without the writer
+			time.Sleep(time.Millisecond) // real time: readers run without the writer, in parallel
 		}
 	}
 	done.Store(true)

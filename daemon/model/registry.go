@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"crabmem/daemon/model/chat"
+	"crabmem/sessionlog"
 )
 
 // ErrUnknownModel is returned for a name that the registry has no model of.
@@ -29,6 +30,10 @@ func (u unknown) Is(target error) bool { return target == ErrUnknownModel }
 // without a model name. A Registry is safe for concurrent use. It holds no lock
 // during calls, and removing a model does not end active calls.
 type Registry struct {
+	// Spent is called after each call of a model, also a failed or canceled one, with its
+	// tokens, which are estimated if the model does not report them. It may be nil.
+	Spent func(ctx context.Context, model string, prompt, completion int)
+
 	network Network
 
 	mu     sync.RWMutex
@@ -285,11 +290,13 @@ func (r *Registry) Send(ctx context.Context, q Request) (*Response, error) {
 		q.Model = c.name
 		res, err := c.Send(ctx, q)
 		if err == nil {
+			r.spend(ctx, &q, meter{res.Usage, requestSize(&Request{Messages: []sessionlog.Message{res.Message}})}, nil)
 			if i > 0 {
 				res.Model = c.name
 			}
 			return res, nil
 		}
+		r.spend(ctx, &q, meter{}, err)
 		first = cmp.Or(first, err)
 		if q.Once || !fallsBack(ctx, err) {
 			break
@@ -305,7 +312,7 @@ func (r *Registry) Stream(ctx context.Context, q Request) iter.Seq2[Chunk, error
 		list, first := r.candidates(q.Model)
 		for i, c := range list {
 			q.Model = c.name
-			begun, failed := false, error(nil)
+			begun, failed, m := false, error(nil), meter{}
 			for chunk, err := range c.Stream(ctx, q) {
 				if err != nil {
 					failed = err
@@ -315,11 +322,13 @@ func (r *Registry) Stream(ctx context.Context, q Request) iter.Seq2[Chunk, error
 					chunk.Model = c.name
 				}
 				begun = true
+				m.add(&chunk)
 				if !yield(chunk, nil) {
+					r.spend(ctx, &q, m, nil)
 					return
 				}
 			}
-			if failed == nil {
+			if r.spend(ctx, &q, m, failed); failed == nil {
 				return
 			}
 			if first == nil || begun {

@@ -26,7 +26,7 @@ type agentSource struct {
 
 // agents reads agents/*.md, [agents.*], [system.crab] and Crab.md.
 func (l *loader) agents(c *Config, top *section, models map[string]place) {
-	all := map[string]*agentSource{Crab: {agent: newAgent(Crab, c.Memory)}}
+	all := map[string]*agentSource{Crab: {agent: newAgent(Crab, c)}}
 	l.agentFiles(c, all)
 	for name, s := range top.tables("agents") {
 		if name == Crab {
@@ -39,7 +39,7 @@ func (l *loader) agents(c *Config, top *section, models map[string]place) {
 		}
 		a := all[name]
 		if a == nil {
-			a = &agentSource{agent: newAgent(name, c.Memory)}
+			a = &agentSource{agent: newAgent(name, c)}
 			all[name] = a
 		}
 		a.read(s, a.agent.promptRow())
@@ -88,8 +88,8 @@ const Worker = "worker"
 func addWorker(c *Config, all map[string]*agentSource) {
 	for _, a := range all {
 		if a.agent.Role != "" && all[Worker] == nil {
-			w := newAgent(Worker, false)
-			w.Description, w.Prompt = "does a task with files and commands", "You do one task with files and commands, and report its result."
+			w := newAgent(Worker, c)
+			w.Memory, w.Description, w.Prompt = false, "does a task with files and commands", "You do one task with files and commands, and report its result."
 			w.Tools = []string{"bash", "read", "write", "list", "edit"}
 			all[Worker] = &agentSource{agent: w}
 			return
@@ -106,8 +106,8 @@ func (c *Config) BrokenAgent(name string) *Problem {
 	return nil
 }
 
-func newAgent(name string, memory bool) Agent {
-	a := Agent{Name: name, Memory: memory}
+func newAgent(name string, c *Config) Agent {
+	a := Agent{Name: name, Memory: c.Memory, TokensPerDay: c.Limits.TokensPerDay, RunsPerMinute: c.Limits.RunsPerMinute}
 	setDefaults(a.rows())
 	return a
 }
@@ -215,7 +215,7 @@ func (l *loader) agentFile(c *Config, all map[string]*agentSource, name string) 
 	}
 	s := &section{l: l, f: f, src: &front, t: front.tree}
 	s.check(frontMatter)
-	a := &agentSource{agent: newAgent(name, c.Memory)}
+	a := &agentSource{agent: newAgent(name, c)}
 	a.read(s, a.agent.nameRow())
 	a.agent.Prompt, a.agent.File = strings.TrimSpace(body), f.path
 	at := s.at("name")

@@ -121,6 +121,8 @@ type Agent struct {
 	CompactThreshold int    // tokens; 0 = off
 	CompactPrompt    string // the text, "" = the built-in one
 	CompactTokens    int    // that a summary may have; 0 = the built-in limit
+	TokensPerDay     int    // 0 = no limit
+	RunsPerMinute    int    // 0 = no limit
 	Memory           bool
 	Space            string            // that it writes; "" = main
 	ReadSpaces       []string          // more spaces for recall
@@ -239,6 +241,9 @@ type Limits struct {
 	FrameTimeout time.Duration // from the first byte of a frame to its last
 	Progress     time.Duration // time in which a peer must accept a byte of a response
 	Drain        time.Duration // for active runs after a stop
+	// 0 is no limit.
+	TokensPerDay, RunsPerMinute int // of an agent without its own
+	UntrustedRuns, TrustedRuns  int // in a minute, of a sender
 }
 
 // TCP is [tcp]; an empty Listen means off.

@@ -342,10 +342,13 @@ tools.ask_user.timeout = "1h"
 tools.delegate = {max_depth = 1, max_tasks = 2}
 tcp = {listen = "0.0.0.0:6688", token_file = "keys/tcp"}
 sessions.titles = "first-line"
-limits = {connections = 1, subscribers = 2, sessions = 3, in_flight = 33554432, send_queue = 16, frame_timeout = 6, progress = 7, drain = 0}
+limits = {connections = 1, subscribers = 2, sessions = 3, in_flight = 33554432, send_queue = 16, frame_timeout = 6, progress = 7, drain = 0, tokens_per_day = 8, runs_per_minute = 9, untrusted_runs_per_minute = 0, trusted_runs_per_minute = 1000}
+[agents.cheap]
+tokens_per_day = 0
 [system.crab]
 compact_prompt = "compact.md"
 compact_tokens = 500
+runs_per_minute = 10
 tools = ["read", "mcp_*"]
 memory = true
 `})
@@ -360,6 +363,9 @@ memory = true
 	a, _ := got.Agent("crab")
 	if a.CompactPrompt != "Shorten." || a.CompactTokens != 500 || cmp.Diff(a.Tools, []string{"read", "mcp_*"}) != "" || a.Model != "z" {
 		t.Errorf("crab %+v", a)
+	}
+	if b, _ := got.Agent("cheap"); a.TokensPerDay != 8 || a.RunsPerMinute != 10 || b.TokensPerDay != 0 || b.RunsPerMinute != 9 {
+		t.Errorf("limits of agents: %+v, %+v", a, b)
 	}
 	if a.Memory || got.Memory {
 		t.Error("an agent switched memory on that is off for all")
@@ -376,7 +382,8 @@ memory = true
 	if got.Sessions != (config.Sessions{Titles: "first-line"}) {
 		t.Errorf("sessions %+v", got.Sessions)
 	}
-	want := config.Limits{Connections: 1, Subscribers: 2, Sessions: 3, InFlight: 32 << 20, SendQueue: 16, FrameTimeout: 6 * time.Second, Progress: 7 * time.Second}
+	want := config.Limits{Connections: 1, Subscribers: 2, Sessions: 3, InFlight: 32 << 20, SendQueue: 16, FrameTimeout: 6 * time.Second, Progress: 7 * time.Second,
+		TokensPerDay: 8, RunsPerMinute: 9, TrustedRuns: 1000}
 	if got.Limits != want {
 		t.Errorf("limits %+v", got.Limits)
 	}

@@ -59,6 +59,7 @@ const (
 const (
 	maxTimeout = 24 * time.Hour // of every time-out
 	maxTokens  = 1 << 30
+	maxRuns    = 1000      // in a minute
 	minHistory = time.Hour // of the age of changes, and the half-life of recency
 
 	minute = int64(60) // seconds
@@ -130,6 +131,10 @@ func (c *Config) rows() []row {
 		{"limits.frame_timeout", &limits.FrameTimeout, 30, during(time.Second), restart, "to receive a complete request"},
 		{"limits.progress", &limits.Progress, 30, during(time.Second), restart, "that a client may pause reading"},
 		{"limits.drain", &limits.Drain, 10, during(0), restart, "for active runs when the daemon stops"},
+		{"limits.tokens_per_day", &limits.TokensPerDay, 0, span{0, maxTokens}, 0, "of each agent, until midnight; 0 = no limit"},
+		{"limits.runs_per_minute", &limits.RunsPerMinute, 0, span{0, maxRuns}, 0, "of each agent; 0 = no limit"},
+		{"limits.untrusted_runs_per_minute", &limits.UntrustedRuns, 6, span{0, maxRuns}, 0, "of each untrusted sender; 0 = no limit"},
+		{"limits.trusted_runs_per_minute", &limits.TrustedRuns, 30, span{0, maxRuns}, 0, "of each trusted sender; 0 = no limit"},
 
 		{"log.max_size", &c.Log.MaxSize, 8 << 20, span{64 << 10, 1 << 30}, restart, "bytes"},
 		{"log.keep", &c.Log.Keep, 3, span{0, 100}, restart, "old files to keep"},
@@ -200,6 +205,8 @@ func (a *Agent) rows() []row {
 		{"compact_threshold", &a.CompactThreshold, 100_000, span{0, maxTokens}, reference, "tokens; 0 = no automatic compaction"},
 		{"compact_tokens", &a.CompactTokens, eg{4000}, span{0, maxTokens}, 0, "of a summary"},
 		{"compact_prompt", textFile(&a.CompactPrompt), eg{"compact.md"}, nil, 0, "instead of the built-in instructions"},
+		{"tokens_per_day", &a.TokensPerDay, eg{1_000_000}, span{0, maxTokens}, 0, "default: that of limits; 0 = no limit"},
+		{"runs_per_minute", &a.RunsPerMinute, eg{10}, span{0, maxRuns}, 0, "default: that of limits; 0 = no limit"},
 		{"memory", a.readMemory, eg{true}, nil, 0, `or the name of the space that it writes: "main"`},
 		{"inject", &a.Inject, eg{"context"}, words{"off", "recall", "context"}, 0,
 			"recall: the agent sees the 5 best hits for each message of the user; context: what crabmem context prints; off, the default: only what it recalls"},

@@ -21,6 +21,7 @@ type cronStart struct {
 	Entry   string    `json:"entry"`            // digest of the entry: another one may get its ID
 	Started time.Time `json:"started,omitzero"` // the last start
 	Checked time.Time `json:"checked"`          // runs that were due until then are not missed
+	Missed  time.Time `json:"missed,omitzero"`  // as in schedule
 }
 
 func (d *Daemon) cronStartsFile() string { return filepath.Join(d.home, "run", "cron-starts.json") }

@@ -38,6 +38,7 @@ import (
 	"crabmem/daemon/skill"
 	"crabmem/daemon/space"
 	"crabmem/daemon/tool"
+	"crabmem/daemon/usage"
 	"crabmem/daemon/work"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/search"
@@ -90,6 +91,7 @@ type Daemon struct {
 	parts  *op.Parts // of operations
 
 	metrics metrics
+	usage   *usage.Table
 	secrets knownSecrets
 
 	limited sync.Mutex // of writes to spaces with a quota
@@ -216,8 +218,8 @@ func (d *Daemon) openAll() error {
 		Forget: d.files.Forget, Ran: d.metrics.ran,
 		Allow: d.allow, Rules: approval.Rules{Home: d.home, Users: userHomes(), Profile: tool.CanView},
 		Kind:  func(err error) string { return reported(err).Kind },
-		Setup: d.sessionSetup,
-		Role:  func(a *agent.Agent, creator, sender string) time.Duration { return d.roles.For(a, creator, sender) },
+		Setup: d.sessionSetup, Admit: d.admit,
+		Role: func(a *agent.Agent, creator, sender string) time.Duration { return d.roles.For(a, creator, sender) },
 	})
 	d.roles = role.New(role.Options{
 		Work:     &work.Home{FS: d.fs, Path: d.home, Sessions: d.sessions, Now: d.now, Warn: warn},
@@ -230,6 +232,7 @@ func (d *Daemon) openAll() error {
 		return err
 	}
 	d.openRepeats()
+	d.usage = usage.Open(d.fs, UsageFile(d.home), d.now, func(what string, err error) { d.log.Warn(what, "error", err) })
 	d.firing = newScheduler(d)
 	d.parts = d.newParts()
 	d.reloading.Lock()
@@ -255,7 +258,8 @@ func (d *Daemon) newParts() *op.Parts {
 		Sessions: d.sessions, SearchSessions: d.searchSessions, Followers: d.events.followers, Publish: d.publish, Follow: d.follow, Converse: d.converse,
 		ReadConfig: d.readConfig, ChangeConfig: d.changeConfig, Reload: d.Reload, NoticeAgents: d.noticeAgents, Info: d.info, Stats: d.figures, MCPServers: d.mcpStatuses,
 		Now: d.now, Loaded: d.loaded, Crons: d.crons, CheckCronSkill: d.checkCronSkill, CronsChanged: d.firing.changed, CronFailures: d.firing.failures,
-		Home: space.Home{FS: d.fs, Path: d.home, Command: "daemon", Warn: func(line string) { d.log.Warn("spaces", "warning", line) }},
+		Usage: func() ([]usage.Record, error) { return d.usage.Records(), nil },
+		Home:  space.Home{FS: d.fs, Path: d.home, Command: "daemon", Warn: func(line string) { d.log.Warn("spaces", "warning", line) }},
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"crabmem/daemon/model"
 	"crabmem/daemon/once"
 	"crabmem/daemon/op"
+	"crabmem/daemon/usage"
 )
 
 // ownRows are the rows of errors that only a daemon reports. The errors of
@@ -46,6 +47,9 @@ func reported(err error) *op.Error {
 	if e, ok := errors.AsType[*tree.ChangedError](err); ok {
 		m.Path, m.Remedy = e.Dir, "run crabmem load --merge to keep both changes, or crabmem load --replace to replace the store"
 		m.Details, _ = display.JSON(op.TreeDetails{Names: e.Names})
+	}
+	if limit := usage.Refused(err); limit != nil {
+		m.Details, _ = display.JSON(limit)
 	}
 	return m
 }

@@ -11,6 +11,7 @@ import (
 	"crabmem/daemon/config"
 	"crabmem/daemon/cron"
 	"crabmem/daemon/session"
+	"crabmem/daemon/usage"
 	"crabmem/sessionlog"
 )
 
@@ -30,7 +31,7 @@ const (
 type schedule struct {
 	cron     cron.Cron
 	due      time.Time
-	missed   time.Time // due time of a missed run that is still to start; or zero
+	missed   time.Time // due time of a missed run that is still to start, or when a limit permits the run; or zero
 	started  time.Time // the last start
 	running  bool
 	failures int
@@ -90,11 +91,14 @@ func (s *scheduler) changed() {
 	}
 }
 
-// reset restarts entries that were stopped.
+// reset restarts entries that were stopped, or that a limit delays.
 func (s *scheduler) reset() {
+	now := s.wall()
 	s.mu.Lock()
 	for _, e := range s.entries {
-		e.failures = 0
+		if e.failures = 0; e.missed.After(now) {
+			e.missed = now
+		}
 	}
 	s.mu.Unlock()
 	s.changed()
@@ -206,7 +210,10 @@ func (s *scheduler) add(c cron.Cron, now time.Time) *schedule {
 	e := &schedule{}
 	s.entries[c.ID] = e
 	if old := s.stored[c.ID]; old.Entry == entryDigest(&c) {
-		e.started, e.missed = old.Started, s.missed(&c, old.Checked, now)
+		e.started, e.missed = old.Started, old.Missed
+		if e.missed.Before(now.Add(-s.d.setup().config.Cron.CatchUp)) {
+			e.missed = s.missed(&c, old.Checked, now)
+		}
 	} else {
 		s.unsaved = true
 	}
@@ -232,10 +239,7 @@ func (s *scheduler) missed(c *cron.Cron, after, now time.Time) time.Time {
 func (s *scheduler) store(now time.Time) {
 	starts := make(map[uint64]cronStart)
 	for id, e := range s.entries {
-		starts[id] = cronStart{entryDigest(&e.cron), e.started, now}
-		if !e.missed.IsZero() {
-			starts[id] = cronStart{entryDigest(&e.cron), e.started, e.missed.Add(-time.Second)}
-		}
+		starts[id] = cronStart{entryDigest(&e.cron), e.started, now, e.missed}
 	}
 	s.d.writeCronStarts(starts)
 	s.unsaved = false
@@ -263,7 +267,7 @@ func (s *scheduler) fire(ctx context.Context, now time.Time) {
 		case e.running:
 			log.Warn("skipped a cron entry: its previous run is still active")
 			continue
-		case e.failures >= cronFailures:
+		case e.failures >= cronFailures || e.missed.After(now): // a limit delays it
 			continue
 		}
 		s.start(ctx, e, now, log, false)
@@ -280,8 +284,8 @@ func (s *scheduler) catchUp(ctx context.Context, now time.Time) {
 	var first *schedule
 	for id, e := range s.entries {
 		switch {
-		case e.missed.IsZero():
-		case now.Sub(e.missed) > s.d.setup().config.Cron.CatchUp:
+		case e.missed.IsZero() || e.missed.After(now):
+		case now.Sub(e.missed) > max(s.d.setup().config.Cron.CatchUp, 2*cronLook):
 			s.d.log.Warn("skipped a missed run of a cron entry", "cron", id, "skill", e.cron.Skill, "due", e.missed.Format(time.RFC3339))
 			e.missed = time.Time{}
 		case e.running || e.failures >= cronFailures || e.cron.Quiet(now):
@@ -314,7 +318,9 @@ func (s *scheduler) start(ctx context.Context, e *schedule, now time.Time, log *
 	s.runs.Go(func() {
 		err := s.d.runCron(ctx, c)
 		s.ended(c, err, late)
-		if err != nil {
+		if limit := usage.Refused(err); limit != nil {
+			log.Info("a limit delays a cron entry", "until", limit.Until.Format(time.RFC3339))
+		} else if err != nil {
 			log.Warn("cron entry failed", "error", err)
 		} else {
 			log.Info("cron entry ran")
@@ -335,8 +341,18 @@ func (s *scheduler) ended(c cron.Cron, err error, late bool) {
 		s.late = false
 		s.changed()
 	}
+	limit := usage.Refused(err)
+	if limit != nil && c.Once { // a crash before this loses the entry
+		if c, err = s.d.crons.Create(c); err != nil {
+			s.d.log.Warn("restore a one-time cron entry that a limit refused: it does not run", "error", err)
+		}
+		s.entries[c.ID] = &schedule{cron: c}
+	}
 	if e := s.entries[c.ID]; e != nil {
-		if e.running = false; err == nil {
+		if e.running = false; limit != nil {
+			e.missed, s.unsaved = limit.Until, true
+			s.changed()
+		} else if err == nil {
 			e.failures = 0
 		} else if e.failures++; e.failures == cronFailures {
 			s.d.log.Warn("stopped a cron entry after repeated failures; reload the configuration to start it again", "cron", c.ID, "failures", e.failures)

@@ -118,6 +118,10 @@ func (d *Daemon) runMessage(ctx context.Context, q *runRequest, each func(agent.
 	}
 	run := &session.Run{Session: l, Content: q.Content, Sender: cmp.Or(q.Sender, l.CreatedBy()), Model: q.model, Tag: q.tag, Request: q.ID, After: q.after, Literal: q.literal}
 	if each != nil {
+		if err := d.loaded.Check(ctx, run); err != nil { // before the client receives an event
+			d.loaded.Discard(l)
+			return a, err
+		}
 		start := agent.Event{Kind: agent.Start, Agent: q.Agent, Session: l.StoredID(), Number: l.ID(), Model: q.model}
 		if a := d.setup().agents[l.Agent()]; a != nil && q.model == "" {
 			start.Model = a.Model

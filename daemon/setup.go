@@ -50,6 +50,7 @@ func (d *Daemon) build(c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	models.Spent = d.spent
 	if err := models.AddBackend(config.Offline, offlineLimit, &offline{d}); err != nil {
 		return err
 	}

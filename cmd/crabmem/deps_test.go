@@ -64,7 +64,7 @@ var mayImport = map[string][]string{
 	"daemon/display":             {"bm25/clip"},
 	"daemon/timetext":            {},
 	"daemon/errtable":            {"crmem", "crmem/tree", "crmem/vfs", "sessionlog", "sessionlog/record", "daemon/model/chat"},
-	"daemon/op":                  {"crmem", "daemon/config", "daemon/trust", "bm25", "daemon/cron", "daemon/display", "daemon/errtable", "daemon/model", "daemon/once", "daemon/session", "daemon/space", "daemon/tool", "bm25/analysis", "bm25/clip", "bm25/snippet", "crmem/budget", "crmem/fusion", "crmem/links", "crmem/metadata", "crmem/recall", "crmem/tree", "daemon/secret/scan", "daemon/timetext", "daemon/agent", "sessionlog", "sessionlog/record", "sessionlog/search"},
+	"daemon/op":                  {"daemon/usage", "crmem", "daemon/config", "daemon/trust", "bm25", "daemon/cron", "daemon/display", "daemon/errtable", "daemon/model", "daemon/once", "daemon/session", "daemon/space", "daemon/tool", "bm25/analysis", "bm25/clip", "bm25/snippet", "crmem/budget", "crmem/fusion", "crmem/links", "crmem/metadata", "crmem/recall", "crmem/tree", "daemon/secret/scan", "daemon/timetext", "daemon/agent", "sessionlog", "sessionlog/record", "sessionlog/search"},
 	"daemon/client":              {"daemon/op", "daemon/space", "crmem", "crmem/tree", "crmem/recall", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "crmem/vfs", "crmem/fusion"},
 	"daemon/config":              {"daemon/lazyregexp", "daemon/timetext", "bm25/clip", "daemon/display", "crmem/vfs", "daemon/approval", "daemon/errtable", "daemon/model", "daemon/secret", "daemon/secret/scan", "daemon/space", "daemon/trust", "crmem", "crmem/embed/static", "crmem/fusion", "crmem/metadata"},
 	"daemon/space":               {"daemon/display", "crmem", "crmem/vfs", "daemon/errtable"},
@@ -87,9 +87,10 @@ var mayImport = map[string][]string{
 	"daemon/role":              {"bm25/clip", "daemon/agent", "daemon/config", "daemon/display", "daemon/session", "daemon/tool", "daemon/trust", "daemon/work", "sessionlog", "sessionlog/record"},
 	"daemon/work":              {"bm25/clip", "crmem/vfs", "sessionlog", "sessionlog/record"},
 	"daemon/once":              {"crmem/vfs", "daemon/journal"},
+	"daemon/usage":             {"bm25/clip", "crmem/vfs", "daemon/errtable"},
 	"daemon/gateway/memstores": {"crmem", "daemon/client", "daemon/display", "daemon/errtable", "daemon/op", "daemon/space"},
 	"daemon/gateway/chats":     {"crmem/vfs", "daemon/journal"},
-	"daemon/gateway": {"daemon/agent", "daemon/session", "daemon/gateway/chats", "daemon/gateway/page", "daemon/gateway/hook", "daemon/gateway/memstores", "crmem", "crmem/vfs", "sessionlog",
+	"daemon/gateway": {"daemon/usage", "daemon/agent", "daemon/session", "daemon/gateway/chats", "daemon/gateway/page", "daemon/gateway/hook", "daemon/gateway/memstores", "crmem", "crmem/vfs", "sessionlog",
 		"daemon/client", "daemon/config", "daemon/display", "daemon/errtable", "daemon/guard", "daemon/mcp", "daemon/op", "daemon/space", "daemon/trust", "daemon/wire"},
 	"daemon/mcpserver": {"bm25/clip", "daemon/guard", "daemon/display", "daemon/errtable", "daemon/op", "daemon/tool", "daemon/mcpserver/compat/memfiles", "daemon/mcpserver/compat/memgraph",
 		"crmem", "crmem/vfs", "sessionlog", "sessionlog/search", "crmem/embed", "crmem/fusion"},
@@ -104,7 +105,7 @@ var mayImport = map[string][]string{
 	"daemon/agent":                     {"daemon/lazyregexp", "bm25/clip", "daemon/secret/scan", "daemon/model", "daemon/tool", "sessionlog", "sessionlog/record", "crmem/vfs"},
 	"daemon/approval":                  {"crmem/vfs"},
 	"daemon/secret/scan":               {},
-	"daemon/session":                   {"bm25/clip", "daemon/approval", "daemon/display", "daemon/space", "daemon/trust", "daemon/errtable", "daemon/config", "daemon/agent", "daemon/tool", "crmem", "crmem/vfs", "sessionlog"},
+	"daemon/session":                   {"daemon/usage", "bm25/clip", "daemon/approval", "daemon/display", "daemon/space", "daemon/trust", "daemon/errtable", "daemon/config", "daemon/agent", "daemon/tool", "crmem", "crmem/vfs", "sessionlog"},
 	"cmd/crabmem/internal/cli":         {"daemon/display", "daemon/errtable"},
 	"cmd/crabmem/internal/mcpclient":   {"daemon/display"},
 	"cmd/crabmem/internal/catalog":     {"crmem/vfs"},
@@ -118,7 +119,7 @@ var mayImport = map[string][]string{
 	"cmd/internal/sqliterows":       {"crmem/vfs"},
 	"cmd/crabmem/internal/chat":     {"daemon/lazyregexp", "daemon/agent", "cmd/crabmem/internal/chat/tty", "cmd/crabmem/internal/cli", "crmem/vfs", "daemon/client", "daemon/config", "daemon/display", "daemon/errtable", "daemon/op", "sessionlog", "bm25/analysis", "crmem", "crmem/metadata"},
 	"cmd/crabmem/internal/chat/tty": {"cmd/crabmem/internal/cli", "daemon/display"},
-	"daemon":                        {"bm25/clip", "daemon/once", "daemon/op", "daemon/secret", "daemon/approval", "daemon/secret/scan", "daemon/space", "daemon/trust", "daemon/display", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "daemon/role", "daemon/session", "daemon/work", "crmem", "crmem/tree", "crmem/recall", "crmem/vfs", "bm25", "sessionlog", "bm25/analysis", "sessionlog/record", "sessionlog/search", "daemon/embedder", "crmem/embed", "crmem/fusion"},
+	"daemon":                        {"daemon/usage", "bm25/clip", "daemon/once", "daemon/op", "daemon/secret", "daemon/approval", "daemon/secret/scan", "daemon/space", "daemon/trust", "daemon/display", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "daemon/role", "daemon/session", "daemon/work", "crmem", "crmem/tree", "crmem/recall", "crmem/vfs", "bm25", "sessionlog", "bm25/analysis", "sessionlog/record", "sessionlog/search", "daemon/embedder", "crmem/embed", "crmem/fusion"},
 }
 
 // rivals are measured in bench and used nowhere else.

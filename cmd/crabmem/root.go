@@ -77,6 +77,7 @@ func commandTable() []command {
 		{"events", eventsCommand, needsHome},
 		{"compact", compactCommand, needsHome},
 		{"agents", agentsCommand, needsHome},
+		{"usage", usageCommand, needsHome},
 		{"models", modelsCommand, needsHome},
 		{"model", modelCommand, needsHome},
 		{"config", configCommand, needsHome},

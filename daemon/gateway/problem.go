@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"crabmem/daemon/client"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/op"
+	"crabmem/daemon/usage"
 	"crabmem/sessionlog"
 )
 
@@ -135,6 +137,11 @@ func problemOf(err error) *Problem {
 	model, wait := row.Kind == "model" || strings.HasPrefix(row.Kind, "model_"), 1
 	if model { // only the log has the message of the provider
 		p.Detail, wait = "the call of the model failed", modelRetry
+	}
+	if e, ok := errors.AsType[*client.Error](err); ok && row.Kind == "limit" {
+		var limit usage.Limit
+		_ = json.Unmarshal(e.Details, &limit) // without a time, at once
+		wait = max(1, int(time.Until(limit.Until)/time.Second)+1)
 	}
 	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
 		p.after(wait)

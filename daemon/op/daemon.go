@@ -12,6 +12,7 @@ import (
 	"crabmem/daemon/model"
 	"crabmem/daemon/session"
 	"crabmem/daemon/space"
+	"crabmem/daemon/usage"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/search"
 )
@@ -59,6 +60,9 @@ type Parts struct {
 	// Info describes the daemon to an identity, and Stats returns the daemon's figures.
 	Info  func(as *Identity) DaemonInfo
 	Stats func() DaemonStats
+
+	// Usage returns the usage of the last days, in no order.
+	Usage func() ([]usage.Record, error)
 
 	// MCPServers returns the states of the MCP servers and components.
 	MCPServers func() []MCPServer

@@ -11,6 +11,7 @@ import (
 
 	"crabmem/daemon/agent"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/usage"
 	"crabmem/sessionlog"
 )
 
@@ -48,7 +49,9 @@ type Run struct {
 func (m *Manager) Run(ctx context.Context, r *Run) error {
 	err := m.run(ctx, r)
 	if err != nil {
-		m.report(r.Session, m.kind(err, r.cancelled || ctx.Err() != nil), err)
+		if usage.Refused(err) == nil { // admit reports limits
+			m.report(r.Session, m.kind(err, r.cancelled || ctx.Err() != nil), err)
+		}
 		m.Discard(r.Session)
 	}
 	return err
@@ -68,13 +71,16 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 	if l.work && r.Begin == nil {
 		return &errtable.Error{HTTP: http.StatusConflict, Kind: "invalid", Message: "session " + l.StoredID() + " does work of another session", Fix: "crabmem work route sends it a message"}
 	}
+	ctx = usage.With(ctx, l.agent, r.Sender)
 	dir, err := m.acquire(ctx, l, cancel)
 	if err != nil {
 		return err
 	}
 	began := m.o.Now()
 	defer func() {
-		m.o.Ran(m.o.Now().Sub(began))
+		if usage.Refused(err) == nil {
+			m.o.Ran(m.o.Now().Sub(began))
+		}
 		m.end(l, began, err)
 	}()
 	s := m.o.Setup()
@@ -83,6 +89,9 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 		return notRegistered(l.agent)
 	}
 	if err := m.load(l); err != nil {
+		return err
+	}
+	if err := m.admit(ctx, r, true); err != nil {
 		return err
 	}
 	other := *a
@@ -218,5 +227,9 @@ func (m *Manager) With(ctx context.Context, id uint64, f func(context.Context, S
 		return err
 	}
 	l.session.Scope = m.Scope(l, l.createdBy)
+	ctx = usage.With(ctx, l.agent, l.createdBy)
+	if err := m.admit(ctx, &Run{Session: l}, false); err != nil {
+		return err
+	}
 	return f(ctx, s, a, l.session)
 }

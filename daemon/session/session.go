@@ -22,6 +22,7 @@ import (
 	"crabmem/daemon/config"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/tool"
+	"crabmem/daemon/usage"
 	"crabmem/sessionlog"
 
 	"golang.org/x/sync/semaphore"
@@ -43,6 +44,9 @@ type Options struct {
 	// Role applies the role of an agent to a copy of it, for a run of a creator and a
 	// sender, and returns a limit of the run, or 0. It may be nil.
 	Role func(a *agent.Agent, creator, sender string) (limit time.Duration)
+	// Admit returns an error if a limit refuses a run, or else counts it if begins is set.
+	// It may be nil.
+	Admit func(p usage.Payer, begins bool) error
 	// Forget is called when a session closes; Ran after each run.
 	Forget func(id uint64)
 	Ran    func(time.Duration)

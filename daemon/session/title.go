@@ -8,6 +8,7 @@ import (
 
 	"crabmem/daemon/agent"
 	"crabmem/daemon/config"
+	"crabmem/daemon/usage"
 )
 
 // Values of [sessions] titles.
@@ -111,7 +112,7 @@ func (m *Manager) titleByModel(s Setup, a *agent.Agent, r *Run) {
 		return
 	}
 	m.titles.Go(func() { // ends with the request, which Stop cancels
-		text, err := s.Runner.Title(m.background, model, r.Content, r.Answer)
+		text, err := s.Runner.Title(usage.With(m.background, l.agent, r.Sender), model, r.Content, r.Answer)
 		title := strings.Trim(titleOf(text), "\"'`*#_“”«» ")
 		if err == nil && title == "" {
 			err = errNoTitle

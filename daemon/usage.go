@@ -1,0 +1,29 @@
+package daemon
+
+import (
+	"context"
+	"path/filepath"
+
+	"crabmem/daemon/config"
+	"crabmem/daemon/trust"
+	"crabmem/daemon/usage"
+)
+
+// UsageFile returns the file with the usage of a home.
+func UsageFile(home string) string { return filepath.Join(home, "run", "usage.json") }
+
+// admit returns an error if a limit of the configuration refuses a run, or else counts it
+// if begins is set.
+func (d *Daemon) admit(p usage.Payer, begins bool) error {
+	c := d.setup().config
+	a, _ := c.Agent(p.Agent)
+	runs := map[trust.Level]int{trust.Untrusted: c.Limits.UntrustedRuns, trust.Trusted: c.Limits.TrustedRuns}
+	return d.usage.Admit(p, usage.Limits{Tokens: a.TokensPerDay, Runs: a.RunsPerMinute, OriginRuns: runs[c.Origins.Level(p.Origin)]}, begins)
+}
+
+// spent counts the tokens of a call of a model. The model offline costs none.
+func (d *Daemon) spent(ctx context.Context, model string, prompt, completion int) {
+	if model != config.Offline {
+		d.usage.Add(usage.PayerOf(ctx), prompt, completion)
+	}
+}

@@ -499,6 +499,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 			table, quotedList(g.skills), quotedList(g.mcps), quotedList(g.members), g.space, quotedList(g.reads))
 	}
 	fmt.Fprintf(&config, "[mcps.search]\nurl = \"http://127.0.0.1:1/mcp\"\n[mcps.mail]\nurl = \"http://127.0.0.1:2/mcp\"\n")
+	config.WriteString("[limits]\nuntrusted_runs_per_minute = 0\ntrusted_runs_per_minute = 0\n")
 	config.WriteString("[tools.bash]\napprove = \"off\"\n") // without a person, commands would not run
 	w.write = func() {
 		w.rules = make(standings)

@@ -133,7 +133,9 @@ memory = "lost"
 // write creates.
 func TestSpaceOfSender(t *testing.T) {
 	m := modeltest.New(t)
-	s := serveSpaces(t, m, `[memory]
+	s := serveSpaces(t, m, `[limits]
+untrusted_runs_per_minute = 0
+[memory]
 max_spaces = 2
 [origins."tg:"]
 trust = "trusted"

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -197,6 +199,36 @@ func TestUntrustedRuns(t *testing.T) {
 	}
 	r.want("ann again", r.do("ann", "POST", "/v1/send", object{"content": "x"}), 200, "")
 	r.want("eve reads", r.do("eve", "GET", "/v1/sessions", nil), 200, "")
+}
+
+// TestRunLimit: a run beyond a limit of the daemon is refused, also as a stream, with the
+// time until the next one.
+func TestRunLimit(t *testing.T) {
+	r := newRig(t)
+	r.model.Func(func(modeltest.Request) modeltest.Reply { return modeltest.Say("fine") })
+	r.want("a run", r.do("ann", "POST", "/v1/send", object{"content": "x"}), 200, "")
+	file := filepath.Join(r.home, "config.toml")
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, append(text, "tokens_per_day = 1\n"...), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.daemon()
+	r.startDaemon()
+	for _, path := range []string{"/v1/send", "/v1/stream", "/v1/runs"} {
+		p := r.want("ann "+path, r.do("ann", "POST", path, object{"content": "x"}), 429, "limit")
+		if wait, err := strconv.Atoi(p.Header.Get("Retry-After")); err != nil || wait < 1 || wait > 25*3600 {
+			t.Errorf("%s: Retry-After %q", path, p.Header.Get("Retry-After"))
+		}
+	}
+	r.want("ann reads the usage", r.do("ann", "GET", "/v1/usage", nil), 403, "scope")
+	p := r.want("root reads the usage", r.do("root", "GET", "/v1/usage?by=agent&days=1", nil), 200, "")
+	if !strings.Contains(string(p.body), `"name":"crab","runs":1,`) {
+		t.Errorf("the usage is %s", p.body)
+	}
+	r.want("a wrong group", r.do("root", "GET", "/v1/usage?by=week", nil), 400, "invalid")
 }
 
 // TestNextRun: who reads the end of a run may begin the next one.

@@ -93,6 +93,9 @@ trust = "admin"
 trust = "trusted"
 [origins."api:bob"]
 trust = "trusted"
+[limits]
+untrusted_runs_per_minute = 0
+trusted_runs_per_minute = 0
 `
 
 // rig is a gateway with a daemon, a scripted model, and keys: root, an admin; ann and

@@ -346,7 +346,7 @@ func TestKillGateway(t *testing.T) {
 		config += "[origins.\"api:" + name + "\"]\ntrust = \"trusted\"\n[origins.\"hook:" + name + "/\"]\ntrust = \"trusted\"\n"
 		clients[i] = &httpClient{url: "http://127.0.0.1:" + port, key: key, name: name, entries: make(map[string]string)}
 	}
-	for file, text := range map[string]string{"config.toml": config, gateway.File: limits} {
+	for file, text := range map[string]string{"config.toml": "limits.trusted_runs_per_minute = 0\n" + config, gateway.File: limits} {
 		if err := os.WriteFile(filepath.Join(home, file), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -351,7 +351,14 @@ func (w *running) finish(ctx context.Context, res result) error {
 	stopping := errors.Is(context.Cause(ctx), errStopped) && res.status.State == record.Failed
 	var err error
 	if !stopping {
-		if err = w.End(res.status, res.text); errors.Is(err, work.ErrPending) {
+		err = w.End(res.status, res.text)
+		if errors.Is(err, work.ErrPending) && ctx.Err() != nil { // the message cannot be taken in
+			w.mu.Lock()
+			w.outcome = nil
+			w.mu.Unlock()
+			return w.finish(ctx, w.resultOf(ctx, context.Cause(ctx), ""))
+		}
+		if errors.Is(err, work.ErrPending) {
 			return err
 		}
 	}

@@ -43,6 +43,8 @@ type rig struct {
 	config   *config.Config
 	// reply is the model: it returns the response to a request.
 	reply func(q *request) answer
+	// published receives the events of work; nil: none.
+	published func(agent.Event)
 
 	mu    sync.Mutex
 	notes []string
@@ -190,7 +192,12 @@ func (r *rig) open(fs *faultfs.Mem) {
 	r.Roles = New(Options{
 		Work:     &work.Home{FS: fs, Path: rigHome, Sessions: r.logs, Now: time.Now, Warn: func(line string) { r.note("work %s", line) }},
 		Sessions: r.sessions, Setup: func() session.Setup { return setup }, Log: log, Now: time.Now,
-		Publish: func(_, _, _ string, e agent.Event) { r.note("%s %s %s", e.Kind, e.ID, e.Note) },
+		Publish: func(_, _, _ string, e agent.Event) {
+			r.note("%s %s %s", e.Kind, e.ID, e.Note)
+			if r.published != nil {
+				r.published(e)
+			}
+		},
 	})
 	models, err := model.NewRegistry(model.Network{}, nil, "")
 	r.check(err)

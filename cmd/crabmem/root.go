@@ -73,6 +73,7 @@ func commandTable() []command {
 		{"chat", chatCommand, needsHome},
 		{"send", sendCommand, needsHome},
 		{"cron", cronCommand, needsHome},
+		{"work", workCommand, needsHome},
 		{"ping", pingCommand, needsHome},
 		{"events", eventsCommand, needsHome},
 		{"compact", compactCommand, needsHome},

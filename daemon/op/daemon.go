@@ -10,6 +10,7 @@ import (
 	"crabmem/daemon/config"
 	"crabmem/daemon/cron"
 	"crabmem/daemon/model"
+	"crabmem/daemon/role"
 	"crabmem/daemon/session"
 	"crabmem/daemon/space"
 	"crabmem/daemon/usage"
@@ -32,6 +33,7 @@ type Parts struct {
 	Loaded *session.Manager
 	Models func() *model.Registry
 
+	Roles  *role.Roles
 	Spaces *space.Set
 	Home   space.Home
 	// Outcome returns what a request of an identity did.

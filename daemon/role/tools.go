@@ -268,11 +268,25 @@ func (r *Roles) room(p *parent, kind string, most int) error {
 	return nil
 }
 
+// Errors of requests for work.
+var (
+	ErrNoWork = errors.New("no such work")
+	ErrState  = errors.New("work is not in the state for this")
+)
+
+// A stateErr is an ErrState that names the state.
+type stateErr string
+
+func (e stateErr) Error() string        { return string(e) }
+func (e stateErr) Is(target error) bool { return target == ErrState }
+
+func stateError(id string, s work.Status) error { return stateErr(id + " is " + s.State) }
+
 // item returns work of the conversation of a call.
 func (r *Roles) item(p *parent, id string) (*work.Item, error) {
 	i, err := p.Item(id)
 	if errors.Is(err, sessionlog.ErrNotFound) {
-		return nil, fmt.Errorf("no such work: %s", clip.Bytes(id, maxStatus))
+		return nil, fmt.Errorf("%w: %s", ErrNoWork, clip.Bytes(id, maxStatus))
 	}
 	return i, err
 }
@@ -305,14 +319,14 @@ func (r *Roles) RouteTo(session, id, message string) (string, error) {
 	if before.State != record.Running {
 		most := r.o.Setup().Config.Roles.Workers
 		if i.Kind == record.Branch {
-			return "", fmt.Errorf("%s is %s", id, before.State)
+			return "", stateError(id, before)
 		}
 		if err := r.room(p, "", most); err != nil {
 			return "", err
 		}
 	}
 	if err := i.Route(message); errors.Is(err, work.ErrTransition) {
-		return "", fmt.Errorf("%s is %s", id, before.State)
+		return "", stateError(id, before)
 	} else if err != nil {
 		return "", err
 	}
@@ -359,7 +373,7 @@ func (r *Roles) CancelWork(session, id, reason string) (string, error) {
 			return id + " is closed", nil
 		}
 	}
-	return "", fmt.Errorf("%s is %s", id, status.State)
+	return "", stateError(id, status)
 }
 
 func (r *Roles) reply(ctx context.Context, _ tool.Call, args replyArgs) (string, error) {

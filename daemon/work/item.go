@@ -42,6 +42,17 @@ func (i *Item) Status() (Status, int) {
 	return i.p.Status, i.p.attempt
 }
 
+// Last returns the last outcome, or nil.
+func (i *Item) Last() *Outcome {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.p.ends == 0 {
+		return nil
+	}
+	o := i.outcome(i.p.last)
+	return &o
+}
+
 // write appends a record to the child. The caller holds mu.
 func (i *Item) write(w record.Work) error {
 	next, err := i.p.after(w)

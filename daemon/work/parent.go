@@ -245,6 +245,39 @@ func (p *Parent) Item(id string) (*Item, error) {
 	if i := p.items[id]; i != nil {
 		return i, nil
 	}
+	list, err := p.started(id)
+	if err == nil && len(list) == 0 {
+		err = fmt.Errorf("%w: work %q of %s", sessionlog.ErrNotFound, id, p.log.ID())
+	}
+	if err != nil {
+		return nil, err
+	}
+	_, _, err = list[0].read()
+	return list[0], err
+}
+
+// All returns all work of the parent in the order of its starts, also work that has
+// ended. It omits work whose session does not exist.
+func (p *Parent) All() (list []*Item, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	started, err := p.started("")
+	for _, i := range started {
+		if open := p.items[i.ID]; open != nil {
+			i = open
+		} else if _, _, err := i.read(); gone(err) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		list = append(list, i)
+	}
+	return list, err
+}
+
+// started returns the work with an ID, or all work if id is "", as the parent's file
+// starts it.
+func (p *Parent) started(id string) (list []*Item, err error) {
 	s, err := p.home.Sessions.Read(p.log.ID())
 	if err != nil {
 		return nil, err
@@ -254,14 +287,12 @@ func (p *Parent) Item(id string) (*Item, error) {
 		if err != nil {
 			return nil, err
 		}
-		if w, ok := record.ParseWork(l.Raw); ok && l.Kind == record.KindUnknown && w.Op == record.WorkStart && w.ID == id {
+		if w, ok := record.ParseWork(l.Raw); ok && l.Kind == record.KindUnknown && w.Op == record.WorkStart && (id == "" || w.ID == id) {
 			w.Op = ""
-			i := &Item{Work: w, parent: p}
-			_, _, err := i.read()
-			return i, err
+			list = append(list, &Item{Work: w, parent: p})
 		}
 	}
-	return nil, fmt.Errorf("%w: work %q of %s", sessionlog.ErrNotFound, id, p.log.ID())
+	return list, nil
 }
 
 // Close closes the files of the parent and of its work.

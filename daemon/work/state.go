@@ -75,6 +75,7 @@ type progress struct {
 	routes  int           // number of accepted messages
 	pending []record.Work // accepted messages that no user message contains
 	begun   bool          // the child has a message
+	last    record.Work   // the last outcome
 }
 
 func spawned() progress {
@@ -91,6 +92,7 @@ func (p progress) after(w record.Work) (progress, error) {
 		p.attempt++
 	case w.Op == record.WorkEnd && w.N == p.ends+1:
 		p.ends++
+		p.last = w
 	case w.Op == record.WorkRoute && w.N == p.routes+1:
 		p.routes++
 		p.pending = append(slices.Clip(p.pending), w)

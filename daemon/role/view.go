@@ -1,0 +1,105 @@
+package role
+
+import (
+	"cmp"
+	"sort"
+	"strings"
+
+	"crabmem/daemon/work"
+	"crabmem/sessionlog/record"
+)
+
+// View describes work.
+type View struct {
+	Session     string `json:"session" jsonschema:"ID of the session that gave out the work"`
+	ID          string `json:"id" jsonschema:"of the work in that session, as w7"`
+	Kind        string `json:"kind" jsonschema:"branch or worker"`
+	Agent       string `json:"agent"`
+	State       string `json:"state" jsonschema:"running, waiting, done, or failed"`
+	Reason      string `json:"reason,omitempty" jsonschema:"of the state"`
+	Attempt     int    `json:"attempt"`
+	Interactive bool   `json:"interactive,omitempty"`
+	Calls       int    `json:"calls,omitempty" jsonschema:"of tools, in the active run"`
+	Status      string `json:"status,omitempty" jsonschema:"what the work says that it does"`
+	Task        string `json:"task"`
+	Outcome     string `json:"outcome,omitempty" jsonschema:"the last one"`
+	Started     string `json:"started" op:"time" jsonschema:"RFC 3339"`
+	Ended       string `json:"ended,omitempty" op:"time" jsonschema:"RFC 3339: of the last outcome"`
+	Child       string `json:"child" jsonschema:"ID of the session that does the work"`
+}
+
+func (r *Roles) view(p *parent, i *work.Item) View {
+	status, attempt := i.Status()
+	v := View{Session: p.ID(), ID: i.ID, Kind: i.Kind, Agent: i.Agent, State: status.State, Reason: status.Reason, Attempt: attempt,
+		Interactive: i.Interactive, Task: i.Task, Started: i.At, Child: i.Session}
+	if o := i.Last(); o != nil && status.State != record.Running {
+		v.Outcome, v.Ended = o.Text, o.At
+	}
+	r.mu.Lock()
+	w := r.items[i.Session]
+	r.mu.Unlock()
+	if w != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		v.Calls, v.Status = w.calls, w.status
+	}
+	return v
+}
+
+// List returns the work of a session, or the open work of all sessions if session is "".
+func (r *Roles) List(session string) ([]View, error) {
+	views := []View{}
+	if session == "" {
+		for _, id := range r.sessions() {
+			if p := r.open(id); p != nil {
+				for _, i := range p.Items() {
+					views = append(views, r.view(p, i))
+				}
+				r.done(p)
+			}
+		}
+		sortViews(views)
+		return views, nil
+	}
+	p, err := r.use(session)
+	if err != nil {
+		return nil, err
+	}
+	defer r.done(p)
+	all, err := p.All()
+	for _, i := range all {
+		views = append(views, r.view(p, i))
+	}
+	return views, err
+}
+
+// Show returns work of a session.
+func (r *Roles) Show(session, id string) (v View, err error) {
+	p, err := r.use(session)
+	if err != nil {
+		return v, err
+	}
+	defer r.done(p)
+	i, err := r.item(p, id)
+	if err != nil {
+		return v, err
+	}
+	return r.view(p, i), nil
+}
+
+func (r *Roles) sessions() (ids []string) {
+	r.opening.Lock()
+	defer r.opening.Unlock()
+	for id := range r.parents {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// sortViews sorts by the start, the session, and the ID.
+func sortViews(list []View) {
+	sort.Slice(list, func(i, j int) bool {
+		a, b := &list[i], &list[j]
+		return cmp.Or(strings.Compare(a.Started, b.Started), strings.Compare(a.Session, b.Session), strings.Compare(a.ID, b.ID)) < 0
+	})
+}

@@ -25,7 +25,7 @@ session of its own. WORK is the ID of the channel's session, /, and the ID of
 the work, as crabmem work list prints it.`,
 		Example: `  crabmem work list`,
 	}
-	return c.outputs(family(cmd, workList(c), workShow(c), workRoute(c), workCancel(c)), of[role.View]())
+	return c.outputs(family(cmd, workList(c), workShow(c), workRoute(c), workAnswer(c), workCancel(c)), of[role.View]())
 }
 
 // workLine describes work for people.
@@ -42,7 +42,9 @@ func workLine(v *role.View, now time.Time) string {
 		state += ", " + max(to.Sub(from), 0).Round(time.Second).String()
 	}
 	text := fmt.Sprintf("%s/%s  %s  %s: %s", v.Session, v.ID, display.Label(v.Agent), state, display.Short(display.OneLine(v.Task), 60))
-	if v.Status != "" {
+	if v.Question != "" {
+		text += " (asks: " + display.OneLine(v.Question) + ")"
+	} else if v.Status != "" {
 		text += " (" + display.OneLine(v.Status) + ")"
 	}
 	return display.Printable(text)
@@ -139,6 +141,24 @@ for input, or that failed and can go on, continues with it.`,
 			return r, err
 		}
 		return ask(ctx, c, op.RouteWork, op.WorkMessage{WorkID: id, Message: args[1]})
+	}, func(r op.WorkChange) { c.Say("%s", display.Printable(r.Result)) })
+}
+
+func workAnswer(c *app) *cobra.Command {
+	return resultCommand(c, &cobra.Command{
+		Use:   "answer WORK ANSWER",
+		Short: "answer the question of work",
+		Long: `Answer the question of work, such as whether it may run a command: y, n, or a
+label of the question. crabmem work list shows the questions.`,
+		Example:           `  crabmem work answer crab_user_1/w7 y`,
+		Args:              exactly(2, "WORK and ANSWER"),
+		ValidArgsFunction: completeWork(c),
+	}, func(ctx context.Context, args []string) (r op.WorkChange, err error) {
+		id, err := workID(args[0])
+		if err != nil {
+			return r, err
+		}
+		return ask(ctx, c, op.AnswerWork, op.WorkAnswer{WorkID: id, Answer: args[1]})
 	}, func(r op.WorkChange) { c.Say("%s", display.Printable(r.Result)) })
 }
 

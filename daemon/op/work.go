@@ -27,6 +27,12 @@ type WorkMessage struct {
 	Message string `json:"message" jsonschema:"at most 32 KiB"`
 }
 
+// WorkAnswer is an answer to a question of work.
+type WorkAnswer struct {
+	WorkID
+	Answer string `json:"answer" jsonschema:"a label of the question, y, or n"`
+}
+
 // WorkChange is what a request did.
 type WorkChange struct {
 	WorkID
@@ -62,6 +68,13 @@ var RouteWork = Add(errtable.Session, Op[Daemon, WorkMessage, WorkChange]{
 	Run: func(_ context.Context, d Daemon, in *WorkMessage) (WorkChange, error) {
 		text, err := d.Roles.RouteTo(in.Session, in.Work, in.Message)
 		return WorkChange{in.WorkID, text}, workError(err)
+	},
+})
+
+var AnswerWork = Add(errtable.Session, Op[Daemon, WorkAnswer, WorkChange]{
+	Name: "work.answer", Does: "Answer the question of work, such as whether a command may run.", Effect: Manages, Path: "POST /v1/sessions/{session}/work/{work}/answer",
+	Run: func(ctx context.Context, d Daemon, in *WorkAnswer) (WorkChange, error) {
+		return WorkChange{in.WorkID, in.Work + " has the answer"}, workError(d.Roles.Answer(ctx, in.Session, in.Work, in.Answer))
 	},
 })
 

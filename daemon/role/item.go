@@ -14,6 +14,7 @@ import (
 	"crabmem/daemon/display"
 	"crabmem/daemon/session"
 	"crabmem/daemon/tool"
+	"crabmem/daemon/trust"
 	"crabmem/daemon/work"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
@@ -54,6 +55,7 @@ type running struct {
 	asked    bool          // to stop
 	why      error         // why it was asked to stop
 	quiet    bool          // its outcome wakes no one
+	question string        // that the user of the parent is asked; or ""
 }
 
 // start begins a run of work, whose slot is reserved. The caller's use of p goes to it.
@@ -151,6 +153,8 @@ func (w *running) deadline() (time.Time, error) {
 	end := w.begun.Add(cmp.Or(limit, never))
 	stall := c.Roles.Stall
 	switch {
+	case w.question != "":
+		stall, end = never, w.begun.Add(never)
 	case w.tool > 0:
 		stall = w.tool + time.Minute
 	case w.stream: // the provider's own limits apply
@@ -195,9 +199,39 @@ func (w *running) run(ctx context.Context) result {
 	}
 	defer w.r.o.Sessions.Kill(l)
 	run := session.Run{Session: l, Sender: w.grant.Sender, Begin: w.begin, Adapt: w.adapt}
-	err = w.r.o.Sessions.Run(ctx, &run)
+	if run.Asking, err = w.asking(ctx); err == nil {
+		err = w.r.o.Sessions.Run(ctx, &run)
+	}
 	return w.resultOf(ctx, err, run.Answer)
 }
+
+// asking returns how the work asks the user of its parent to approve a command. Only an
+// admin can approve one.
+func (w *running) asking(ctx context.Context) (*session.Asking, error) {
+	c, m := w.r.o.Setup().Config, w.p.Meta()
+	if levelOf(c.Origins, m.CreatedBy, w.grant.Sender) != trust.Admin || w.grant.Sender == cronSender {
+		return nil, nil
+	}
+	l, err := w.r.o.Sessions.Open(ctx, w.p.ID(), "")
+	if err != nil {
+		return nil, err
+	}
+	set := func(text string) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.question, w.progress = text, w.r.o.Now()
+	}
+	return &session.Asking{Session: l, Turn: w.p.asking, Wait: c.Roles.WaitingTimeout,
+		Ask: func(q agent.Question) {
+			set(q.Question)
+			w.p.publish(agent.WorkWaiting, w.ID, q.Question, w.ID+": "+q.Question)
+		},
+		Ended: func() { set("") },
+	}, nil
+}
+
+// cronSender is the sender of the messages of crons, which no one answers.
+const cronSender = "cron"
 
 // begin adds the task, or the messages since, to the session.
 func (w *running) begin(s *agent.Session) (bool, error) {

@@ -19,15 +19,18 @@ import (
 // parent is a session with open work.
 type parent struct {
 	*work.Parent
-	r     *Roles
-	users int // of use; guarded by Roles.opening
+	r      *Roles
+	users  int           // of use; guarded by Roles.opening
+	asking chan struct{} // capacity 1: held while work asks the user
 
 	// Guarded by Roles.mu.
 	timer *time.Timer // of the next wake, or nil
 	first time.Time   // when the first outcome asked for that wake
 }
 
-func newParent(r *Roles, p *work.Parent) *parent { return &parent{Parent: p, r: r} }
+func newParent(r *Roles, p *work.Parent) *parent {
+	return &parent{Parent: p, r: r, asking: make(chan struct{}, 1)}
+}
 
 // open returns the parent of a stored ID if it has open work, or nil. The caller calls
 // done.

@@ -43,6 +43,7 @@ type rig struct {
 	config   *config.Config
 	// reply is the model: it returns the response to a request.
 	reply func(q *request) answer
+	commands bool // bash asks for approval
 	// published receives the events of work; nil: none.
 	published func(agent.Event)
 
@@ -206,7 +207,11 @@ func (r *rig) open(fs *faultfs.Mem) {
 	run := agent.NewRunner(models, r.Hooks())
 	run.Tools.Add(r.sessions.Tools()...)
 	run.Tools.Add(
-		tool.New(tool.Bash, "", func(ctx context.Context, _ tool.Call, args struct{ Command string }) (string, error) {
+		tool.New(tool.Bash, "", func(ctx context.Context, c tool.Call, args struct{ Command string }) (string, error) {
+			if r.commands {
+				_, err := r.sessions.Approve(ctx, c, args.Command, nil)
+				return "made", err
+			}
 			if d, err := time.ParseDuration(strings.TrimPrefix(args.Command, "deaf ")); err == nil && strings.HasPrefix(args.Command, "deaf ") {
 				time.Sleep(d)
 			} else if err == nil {

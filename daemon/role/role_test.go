@@ -427,3 +427,46 @@ func TestOrigins(t *testing.T) {
 		})
 	}
 }
+
+// TestApproval asks the user of the channel before a command of a worker runs, for a day
+// at most. In a run of a cron, the command is refused.
+func TestApproval(t *testing.T) {
+	for sender, want := range map[string]string{"user": "made", "cron": "no user is connected to approve the command", "tg:1": "tool not available: bash"} {
+		bubble(t, func(r *rig) {
+			r.config.Bash.Approve = "ask"
+			r.commands = true
+			var result string
+			r.reply = func(q *request) answer {
+				if q.of == record.Worker && q.Messages[len(q.Messages)-1].Role == record.RoleTool {
+					result = q.last()
+					return call(Outcome, `{"text":"ok"}`)
+				}
+				return spawn(`{"task":"x"}`, call("bash", `{"command":"make x"}`))(q)
+			}
+			r.send(sender, "go")
+			r.settle(20 * time.Hour)
+			if sender == "user" {
+				v, err := r.Show(parentID, "w1")
+				if err != nil || !strings.Contains(v.Question, "worker wants to run: make x") {
+					t.Errorf("%+v %v", v, err)
+				}
+				if err := r.Answer(r.t.Context(), parentID, "w1", "y"); err != nil {
+					t.Error(err)
+				}
+			}
+			r.settle(time.Hour)
+			if !strings.Contains(result, want) {
+				t.Errorf("%s: %q, want %q", sender, result, want)
+			}
+		})
+	}
+	bubble(t, func(r *rig) { // without an answer
+		r.config.Bash.Approve, r.commands = "ask", true
+		r.reply = spawn(`{"task":"x"}`, call("bash", `{"command":"make x"}`), call(Outcome, `{"text":"no","ok":false}`))
+		r.send("user", "go")
+		r.settle(25 * time.Hour)
+		if s := r.state(parentID, "w1"); s != "failed (reported)" {
+			t.Error(s, r.took())
+		}
+	})
+}

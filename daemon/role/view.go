@@ -2,6 +2,7 @@ package role
 
 import (
 	"cmp"
+	"context"
 	"sort"
 	"strings"
 
@@ -21,6 +22,7 @@ type View struct {
 	Interactive bool   `json:"interactive,omitempty"`
 	Calls       int    `json:"calls,omitempty" jsonschema:"of tools, in the active run"`
 	Status      string `json:"status,omitempty" jsonschema:"what the work says that it does"`
+	Question    string `json:"question,omitempty" jsonschema:"that the work asks, as to approve a command; work.answer answers it"`
 	Task        string `json:"task"`
 	Outcome     string `json:"outcome,omitempty" jsonschema:"the last one"`
 	Started     string `json:"started" op:"time" jsonschema:"RFC 3339"`
@@ -41,7 +43,7 @@ func (r *Roles) view(p *parent, i *work.Item) View {
 	if w != nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		v.Calls, v.Status = w.calls, w.status
+		v.Calls, v.Status, v.Question = w.calls, w.status, w.question
 	}
 	return v
 }
@@ -85,6 +87,22 @@ func (r *Roles) Show(session, id string) (v View, err error) {
 		return v, err
 	}
 	return r.view(p, i), nil
+}
+
+// Answer answers the question of work.
+func (r *Roles) Answer(ctx context.Context, session, id, text string) error {
+	v, err := r.Show(session, id)
+	if err != nil {
+		return err
+	}
+	if v.Question == "" {
+		return stateErr(id + " asks nothing")
+	}
+	l, err := r.o.Sessions.Open(ctx, session, "")
+	if err != nil {
+		return err
+	}
+	return r.o.Sessions.Reply(ctx, l.ID(), text)
 }
 
 func (r *Roles) sessions() (ids []string) {

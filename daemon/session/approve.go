@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"crabmem/bm25/clip"
@@ -30,6 +31,17 @@ type person struct {
 	session uint64
 	ctx     context.Context // of the run, for its events
 	turn    chan struct{}   // capacity 1: held while a question is open
+	asking  *Asking         // of a run that does work; or nil
+}
+
+// Asking asks the user of another session, for a run that does work.
+type Asking struct {
+	Session *Session
+	Turn    chan struct{} // capacity 1, of that session: held while a question is open
+	Wait    time.Duration // for the answer
+	// Ask shows a question. Ended is called when it is no longer open.
+	Ask   func(agent.Question)
+	Ended func()
 }
 
 // personOf returns the person that answers questions of a run, or nil if no client
@@ -41,7 +53,7 @@ func personOf(ctx context.Context, session uint64) *person {
 	if ctx.Value(interactiveKey{}) != true {
 		return nil
 	}
-	return &person{session, ctx, make(chan struct{}, 1)}
+	return &person{session: session, ctx: ctx, turn: make(chan struct{}, 1)}
 }
 
 // The options of the question. The reply of a client is one of them, or a JSON object
@@ -95,6 +107,9 @@ func (m *Manager) Approve(ctx context.Context, c tool.Call, command string, env 
 		}
 	}
 	q := question(c.Agent, command, env, d)
+	if p.asking != nil { // the approval of a worker is not one of every session
+		q.Options = slices.DeleteFunc(q.Options, func(o agent.Option) bool { return o.Label == yesAlways })
+	}
 	asked := q.Question
 	for n := 1; ; n++ {
 		reply, err := m.ask(ctx, p, []agent.Question{q})

@@ -159,7 +159,13 @@ func (m *Manager) ask(ctx context.Context, p *person, questions []agent.Question
 	timeout := m.o.Setup().Config.Ask.Timeout
 	q := m.asks.begin(p.session)
 	defer m.asks.end(p.session, q)
-	agent.Emit(p.ctx, agent.Event{Kind: agent.AskUser, Questions: questions})
+	if p.asking != nil {
+		timeout = p.asking.Wait
+		p.asking.Ask(questions[0])
+		defer p.asking.Ended()
+	} else {
+		agent.Emit(p.ctx, agent.Event{Kind: agent.AskUser, Questions: questions})
+	}
 	var why error
 	select {
 	case reply, ok := <-q.reply:

@@ -57,7 +57,7 @@ func (s *screen) follow(ctx context.Context) {
 }
 
 // other shows an event of another client's run. It shows no event before the user's
-// message of that run.
+// message of that run, except of work.
 func (s *screen) other(e *agent.Event) {
 	o := &s.others
 	if e.Kind == agent.User {
@@ -69,10 +69,21 @@ func (s *screen) other(e *agent.Event) {
 		}
 		return
 	}
+	switch e.Kind {
+	case agent.Wake:
+		o.run = true
+		o.text.Reset()
+	case agent.WorkStarted, agent.WorkStatus, agent.WorkWaiting, agent.WorkEnded, agent.Notice:
+		for _, l := range EventLines(e) {
+			s.flush()
+			s.dimLine(l)
+		}
+		return
+	}
 	if !o.run {
 		return
 	}
-	if e.Kind == agent.TextDelta {
+	if e.Kind == agent.TextDelta || e.Kind == agent.Reply {
 		if o.text.Len() < MaxMessage {
 			o.text.WriteString(e.Content)
 		}

@@ -40,7 +40,7 @@ func (a *Asker) Reply(session uint64, text string) {
 func (a *Asker) Wait() { a.wg.Wait() }
 
 // EventLines returns the lines that show an event other than text: tool calls,
-// their results, and compactions.
+// their results, compactions, and work.
 func EventLines(e *agent.Event) []string {
 	switch e.Kind {
 	case agent.ToolStart:
@@ -65,11 +65,17 @@ func EventLines(e *agent.Event) []string {
 			lines[i] = display.Printable(lines[i])
 		}
 		return lines
+	case agent.WorkStarted, agent.WorkStatus, agent.WorkWaiting, agent.WorkEnded:
+		return []string{workMarks[e.Kind] + " " + display.Printable(display.OneLine(e.Note))}
+	case agent.Delivered, agent.Wake:
+		return []string{}
 	case agent.Notice:
 		return []string{"note: " + display.Printable(display.OneLine(e.Note))}
 	}
 	return nil
 }
+
+var workMarks = map[agent.Kind]string{agent.WorkStarted: "+", agent.WorkStatus: ".", agent.WorkWaiting: "=", agent.WorkEnded: "="}
 
 // ShowWait displays on a terminal what a run waits for, until its next event.
 func ShowWait(c *cli.Streams, p *cli.Progress, e *agent.Event) {

@@ -54,6 +54,11 @@ func (r *Reply) Add(e *agent.Event) string {
 		}
 		r.text.WriteString(e.Content)
 		return e.Content
+	case agent.Reply: // the answer, unless a text follows
+		r.text.Reset()
+		r.text.WriteString(e.Content)
+		r.step = true
+		return e.Content + "\n\n"
 	case agent.ToolsComplete:
 		r.step = true
 	case agent.Usage:

@@ -62,7 +62,7 @@ func (s *screen) event(e *agent.Event) {
 		s.flushText()
 		s.doing = "thinking"
 		s.think(e.Content)
-	case agent.TextDelta:
+	case agent.TextDelta, agent.Reply:
 		s.flushThinking()
 		s.doing = "answering"
 		s.scroll.WriteString(s.markdown.Write(text))

@@ -58,6 +58,8 @@ type Options struct {
 	LockWait time.Duration
 	// Hooks are called after the daemon's own hooks.
 	Hooks agent.Hooks
+	// Offline replaces the built-in model offline. nil is that model.
+	Offline model.Backend
 	// Network connects to the providers of models.
 	Network model.Network
 }
@@ -242,6 +244,9 @@ func (d *Daemon) openAll() error {
 		return err
 	}
 	d.store.Index(analysis.Standard)
+	if err := d.roles.Start(); err != nil {
+		d.log.Error("some work of sessions is not recovered; the next start tries again", "error", err)
+	}
 	return nil
 }
 

@@ -18,9 +18,6 @@ import (
 // if the configuration enables it. Then it rejects new requests, waits up to
 // [limits] drain for active runs, cancels the others, and returns.
 func (d *Daemon) Serve(ctx context.Context) error {
-	if err := d.roles.Start(); err != nil {
-		d.log.Error("some work of sessions is not recovered; the next start tries again", "error", err)
-	}
 	c := d.setup().config
 	var metrics net.Listener
 	if c.Metrics.Listen != "" {

@@ -51,7 +51,11 @@ func (d *Daemon) build(c *config.Config) error {
 		return err
 	}
 	models.Spent = d.spent
-	if err := models.AddBackend(config.Offline, offlineLimit, &offline{d}); err != nil {
+	builtin := d.opts.Offline
+	if builtin == nil {
+		builtin = &offline{d}
+	}
+	if err := models.AddBackend(config.Offline, offlineLimit, builtin); err != nil {
 		return err
 	}
 	if err := models.Switch(c.Model); err != nil {

@@ -62,6 +62,7 @@ whose path it prints. --brain loads another Markdown tree.`,
 		}
 		return d.play()
 	}
+	cmd.AddCommand(demoWorkCommand(c))
 	return c.outputs(cmd, of[demoAnswer]())
 }
 

@@ -107,6 +107,12 @@ func (c *app) serveHere(ctx context.Context, logs bool) (cl *client.Client, end 
 	if err != nil || cl != nil {
 		return cl, nil, errors.Join(err, closeLog())
 	}
+	return c.serveOn(d, home, closeLog)
+}
+
+// serveOn serves a daemon on its socket, and returns a client of it. end closes the
+// daemon.
+func (c *app) serveOn(d *daemon.Daemon, home string, closeLog func() error) (cl *client.Client, end func() error, err error) {
 	if home, err = c.fs.Resolve(home); err != nil {
 		return nil, nil, errors.Join(err, d.Close(), closeLog())
 	}

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"crabmem/cmd/crabmem/internal/chat"
+	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/crmem/vfs"
+	"crabmem/daemon"
+	"crabmem/daemon/agent"
+	"crabmem/daemon/display"
+	"crabmem/daemon/model"
+	"crabmem/daemon/op"
+	"crabmem/daemon/role"
+	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
+
+	"github.com/spf13/cobra"
+)
+
+const demoConfig = `[system.crab]
+role = "channel"
+model = "offline"
+`
+
+const demoQuestion = "Is release 2.4 ready?"
+
+// demoTasks are the commands of the workers, by their tasks, and demoThoughts are the
+// conclusions of the branches, by their questions.
+var (
+	demoTasks = map[string]string{
+		"count the tests":    "wc -l tests.txt",
+		"read the changelog": "head -n 2 changelog.md",
+		"measure the image":  "wc -c image.bin",
+	}
+	demoThoughts = map[string]string{
+		"what did we agree on for 2.4?":   "2.4 ships when all tests pass and the changelog is complete.",
+		"what went wrong in release 2.3?": "2.3 shipped an image that was too large.",
+	}
+)
+
+func demoWorkCommand(c *app) *cobra.Command {
+	return resultCommand(c, &cobra.Command{
+		Use:   "work",
+		Short: "run a channel with two branches and three workers",
+		Long: `Run an agent with role = "channel" on a question. It gives two questions to
+branches and three tasks to workers, which run commands, and answers when their
+results arrive. A script plays the model, so the demo needs no API key and no
+network. It writes only to a new directory, whose path it prints.`,
+		Example: `  crabmem demo work`,
+	}, func(ctx context.Context, _ []string) (workDemo, error) { return c.demoWork(ctx) }, func(w workDemo) {
+		c.Say("\nanswer: %s\n\nthe session: crabmem --home %s sessions show %s", w.Answer, w.Home, w.Session)
+	})
+}
+
+// workDemo is demo work --json.
+type workDemo struct {
+	Home    string      `json:"home"`
+	Session string      `json:"session"`
+	Answer  string      `json:"answer"`
+	Work    []role.View `json:"work"`
+}
+
+func (c *app) demoWork(ctx context.Context) (w workDemo, err error) {
+	dir := filepath.Join(os.TempDir(), "crabmem-demo-"+rand.Text()[:8])
+	w.Home = filepath.Join(dir, "home")
+	project := filepath.Join(dir, "project")
+	for _, d := range []string{w.Home, project} {
+		if err := vfs.MkdirAll(c.fs, d, 0o700); err != nil {
+			return w, err
+		}
+	}
+	for name, text := range map[string]string{
+		filepath.Join(w.Home, "config.toml"): demoConfig, filepath.Join(project, "tests.txt"): strings.Repeat("ok\n", 12),
+		filepath.Join(project, "changelog.md"): "# 2.4\n- faster recall\n", filepath.Join(project, "image.bin"): strings.Repeat("x", 4096),
+	} {
+		if err := vfs.WriteFile(c.fs, name, 0o600, []byte(text)); err != nil {
+			return w, err
+		}
+	}
+	d, err := daemon.Open(daemon.Options{Home: w.Home, FS: c.fs, Getenv: c.Getenv, Now: c.now, Offline: demoModel{}})
+	if err != nil {
+		return w, err
+	}
+	cl, end, err := c.serveOn(d, w.Home, func() error { return nil })
+	if err != nil {
+		return w, err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	if !c.JSON {
+		fmt.Fprintf(c.Out, "the configuration, %s:\n%s\n> %s\n", filepath.Join(w.Home, "config.toml"), demoConfig, demoQuestion)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answered := make(chan error, 1)
+	events := op.FollowEvents.All(ctx, cl, op.EventFilter{})
+	go func() { answered <- c.showWork(events, &w) }() // ends with the answer, or with ctx
+	a, err := op.SendMessage.Do(ctx, cl, op.Message{Content: demoQuestion, Dir: project})
+	if err != nil {
+		return w, err
+	}
+	if w.Session = a.Session; !strings.HasPrefix(a.Content, demoReady) { // else no result came late
+		if err := <-answered; err != nil {
+			return w, err
+		}
+	} else {
+		w.Answer = a.Content
+	}
+	w.Work, err = op.ListWork.Do(ctx, cl, op.WorkQuery{Session: w.Session})
+	return w, err
+}
+
+// showWork prints events until the channel has its answer.
+func (c *app) showWork(events iter.Seq2[*agent.Event, error], w *workDemo) error {
+	var text strings.Builder
+	for e, err := range events {
+		if err != nil {
+			return err
+		}
+		switch e.Kind {
+		case agent.TextDelta:
+			if e.Agent == "crab" {
+				text.WriteString(e.Content)
+			}
+		case agent.Wake, agent.Done:
+			if strings.HasPrefix(text.String(), demoReady) {
+				w.Answer = text.String()
+				return nil
+			}
+			text.Reset()
+		case agent.WorkStarted, agent.WorkStatus, agent.WorkEnded, agent.Reply:
+			if c.JSON {
+				continue
+			}
+			lines := chat.EventLines(e)
+			if e.Kind == agent.Reply {
+				lines = []string{display.Printable(e.Content)}
+			}
+			for _, line := range lines {
+				c.Out.WriteString(cli.Fit(line, c.Width()) + "\n")
+			}
+			if err := c.Out.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return context.Canceled
+}
+
+// demoModel plays the model of the demo.
+type demoModel struct{}
+
+func (demoModel) Send(context.Context, model.Request) (*model.Response, error) {
+	return &model.Response{Message: sessionlog.Message{Role: record.RoleAssistant, Content: "release 2.4"}, Finish: "stop"}, nil
+}
+
+func (demoModel) Stream(_ context.Context, q model.Request) iter.Seq2[model.Chunk, error] {
+	text, calls := demoStep(&q)
+	c := model.Chunk{Content: text, Finish: "stop"}
+	for n, call := range calls {
+		args, _ := json.Marshal(call[1]) // a map of strings
+		c.Calls = append(c.Calls, model.CallDelta{Index: n, ID: fmt.Sprint(len(q.Messages), "-", n), Name: call[0].(string), Arguments: string(args)})
+		c.Finish = "tool_calls"
+	}
+	return func(yield func(model.Chunk, error) bool) { yield(c, nil) }
+}
+
+// demoReady begins the answer.
+const demoReady = "Release 2.4"
+
+type args map[string]string
+
+// demoStep returns the text and the calls, each a name and its arguments, of a response.
+func demoStep(q *model.Request) (text string, calls [][2]any) {
+	offers := func(name string) bool {
+		return slices.ContainsFunc(q.Tools, func(t model.Tool) bool { return t.Name == name })
+	}
+	last := &q.Messages[len(q.Messages)-1]
+	all := ""
+	task := ""
+	for i := range q.Messages {
+		all += q.Messages[i].Content
+		if m := &q.Messages[i]; m.Role == record.RoleUser && (demoTasks[m.Content] != "" || demoThoughts[m.Content] != "") {
+			task = m.Content
+		}
+	}
+	switch {
+	case offers(role.Reply) && last.Content == demoQuestion:
+		calls = append(calls, [2]any{role.Reply, args{"content": "I ask two branches and three workers."}})
+		for _, q := range []string{"what did we agree on for 2.4?", "what went wrong in release 2.3?"} {
+			calls = append(calls, [2]any{role.Branch, args{"question": q}})
+		}
+		for _, t := range []string{"count the tests", "read the changelog", "measure the image"} {
+			calls = append(calls, [2]any{role.SpawnWorker, args{"task": t}})
+		}
+		return "", calls
+	case demoThoughts[task] != "":
+		return demoThoughts[task], nil
+	case offers(role.Outcome) && last.Role == record.RoleTool:
+		var ran struct{ Stdout string }
+		if json.Unmarshal([]byte(last.Content), &ran) != nil || ran.Stdout == "" {
+			return "", [][2]any{{role.Outcome, args{"text": last.Content}}}
+		}
+		return "", [][2]any{{role.Outcome, args{"text": display.OneLine(ran.Stdout)}}}
+	case offers(role.Outcome):
+		return "", [][2]any{{role.SetStatus, args{"status": "running " + demoTasks[task]}}, {"bash", args{"command": demoTasks[task]}}}
+	case task != "":
+		return "The result is reported.", nil
+	}
+	var results []string
+	heading := ""
+	for line := range strings.Lines(all) {
+		if heading == "worker" {
+			results = append(results, strings.TrimSpace(line))
+		}
+		if heading = ""; strings.HasPrefix(line, "## w") {
+			heading = "worker"
+		}
+	}
+	if n := len(results) + strings.Count(all, "\n## b"); n < len(demoTasks)+len(demoThoughts) {
+		return fmt.Sprintf("%d of %d results are here.", n, len(demoTasks)+len(demoThoughts)), nil
+	}
+	slices.Sort(results)
+	return demoReady + " is ready: " + strings.Join(results, "; ") + ".", nil
+}

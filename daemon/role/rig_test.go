@@ -42,7 +42,7 @@ type rig struct {
 	sessions *session.Manager
 	config   *config.Config
 	// reply is the model: it returns the response to a request.
-	reply func(q *request) answer
+	reply    func(q *request) answer
 	commands bool // bash asks for approval
 	// published receives the events of work; nil: none.
 	published func(agent.Event)

@@ -25,7 +25,7 @@ type agentSource struct {
 }
 
 // agents reads agents/*.md, [agents.*], [system.crab] and Crab.md.
-func (l *loader) agents(c *Config, top *section, models map[string]place) {
+func (l *loader) agents(c *Config, top *section, models, workers map[string]place) {
 	all := map[string]*agentSource{Crab: {agent: newAgent(Crab, c)}}
 	l.agentFiles(c, all)
 	for name, s := range top.tables("agents") {
@@ -54,15 +54,20 @@ func (l *loader) agents(c *Config, top *section, models map[string]place) {
 	if n := len(all) - 1; n > maxAgents {
 		l.file(File).add(0, "%d agents besides crab exceed the limit of %d", n, maxAgents)
 	}
-	known := append(modelNames(c), Offline)
+	for _, name := range names {
+		if at := workers[name]; at.f != nil {
+			at.add("worker '%s' has the name of an agent: rename one", name)
+		}
+	}
+	known, members := append(modelNames(c), Offline), slices.AppendSeq(slices.Clone(names), maps.Keys(workers))
 	for _, name := range names {
 		a, broken := all[name], len(l.broken)
 		if m := a.agent.Model; m != "" && m != Offline && models[m].f == nil && !a.broken {
 			a.model.unknown(m, known, "agent '%s': no provider has the model '%s'", name, short(m))
 		}
 		for i, m := range a.agent.Members {
-			if all[m] == nil && !a.broken {
-				a.members[i].unknown(m, names, "agent '%s': unknown agent '%s' in members", name, short(m))
+			if all[m] == nil && workers[m].f == nil && !a.broken {
+				a.members[i].unknown(m, members, "agent '%s': unknown agent '%s' in members", name, short(m))
 			}
 		}
 		a.broken = a.broken || len(l.broken) > broken

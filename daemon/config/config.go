@@ -51,11 +51,12 @@ const DefaultPrompt = "You are Crab, a helpful assistant that remembers. You ans
 
 // Config is a valid configuration, with every default filled in.
 type Config struct {
-	Home      string     // with links resolved
-	Model     string     // the active model: crab's
-	Agents    []Agent    // by name; crab is one of them
-	Providers []Provider // as in the file
-	MCPs      []MCP      // by name
+	Home      string           // with links resolved
+	Model     string           // the active model: crab's
+	Agents    []Agent          // by name; crab is one of them
+	Providers []Provider       // as in the file
+	MCPs      []MCP            // by name
+	Workers   []ExternalWorker // by name; no agent has the name of one
 	Env       map[string]Secret
 	Memory    bool        // [memory] enabled; an agent's own switch can only turn it off
 	Secrets   scan.Policy // [memory] secrets
@@ -391,7 +392,7 @@ func (l *loader) load(text []byte) (*Config, error) {
 	embedder(c, top)
 	l.settings(c, top)
 	origins(c, top)
-	l.agents(c, top, models)
+	l.agents(c, top, models, l.workers(c, top))
 	c.SecretFiles = l.keys
 	if len(l.found) > 0 {
 		all := append(slices.Clone(l.found), l.broken...)

@@ -35,6 +35,12 @@ func (r *row) isSecret() bool {
 	return ok
 }
 
+// isArgs reports whether clients see the value without the arguments that look like secrets.
+func (r *row) isArgs() bool {
+	_, ok := r.to.(*[]Secret)
+	return ok
+}
+
 // isKept reports whether the value is unchanged if a client omits it, like an unknown key.
 func (r *row) isKept() bool { return r.marks&reference == 0 }
 
@@ -183,12 +189,11 @@ func shown(table string, v any) any {
 
 func shownField(table, key string, v any) any {
 	r := rowOf(table, key)
-	_, isArgs := r.to.(*[]Secret)
 	_, isDuration := r.to.(*time.Duration)
 	switch {
 	case r.isSecret() || mayBeSecret(table, key, v):
 		return ""
-	case isArgs:
+	case r.isArgs():
 		return shownArgs(v)
 	case r.marks&address != 0:
 		if text := shownURL(v); text != nil {
@@ -213,8 +218,7 @@ var referenceKinds = map[any]string{"openai": "openai_compat", "openai-compatibl
 // shownDefault returns the default that a client sees. The reference's lists are never absent.
 func (r *row) shownDefault() any {
 	_, isList := r.to.(*[]string)
-	_, isArgs := r.to.(*[]Secret)
-	if v := r.defaultValue(); v != nil || r.isKept() || !isList && !isArgs {
+	if v := r.defaultValue(); v != nil || r.isKept() || !isList && !r.isArgs() {
 		return v
 	}
 	return []any{}
@@ -321,7 +325,7 @@ func merge(table string, stored, shown, sent tree) tree {
 			} else if v == "" && r.isSecret() && table != "provider.*" {
 				out[k] = "" // a new variable that is empty
 			}
-		case table == "mcps.*" && k == "args":
+		case r.isArgs():
 			out[k] = mergeArgs(old, shown[k], v)
 		case isTable:
 			if m := merge(below(table, k), sub(stored, k), sub(shown, k), t); had || len(m) > 0 || !r.isKept() {

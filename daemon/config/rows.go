@@ -114,7 +114,7 @@ func (c *Config) rows() []row {
 		{"roles.steps.branch", &roles.Steps.Branch, 10, span{1, 1000}, 0, "model calls of a branch"},
 		{"roles.steps.worker", &roles.Steps.Worker, 50, span{1, 1000}, 0, "unless the agent sets max_iterations"},
 
-		{"env", &c.Env, tree{}, nil, 0, "variable of all MCP servers"},
+		{"env", &c.Env, tree{}, nil, 0, "variable of all MCP servers and workers"},
 
 		{"tcp.listen", &c.TCP.Listen, eg{"127.0.0.1:6688"}, nil, restart, "enables TCP"},
 		{"tcp.token_file", keyFile(&c.TCP.Token), eg{"keys/tcp"}, nil, variables | restart, "a file with the token, of mode 0600"},
@@ -197,7 +197,7 @@ func (a *Agent) rows() []row {
 		{"max_iterations", &a.MaxIterations, 16, span{1, 1000}, reference, "model calls per message"},
 		{"thinking", &a.Thinking, false, nil, reference, "request reasoning from the model"},
 		{"tool_choice", &a.ToolChoice, eg{"required"}, nil, 0, "auto, none, required, or a tool: of the first model call per message; none: of all"},
-		{"members", &a.Members, eg{[]string{"reviewer"}}, nil, reference | texts, "agents that it may delegate to"},
+		{"members", &a.Members, eg{[]string{"reviewer"}}, nil, reference | texts, "agents that it may delegate to, and workers that it may give tasks"},
 		{"skills", &a.Skills, eg{[]string{}}, nil, reference, "skills that it may use; default: all"},
 		{"skill_tags", &a.SkillTags, eg{[]string{"text"}}, nil, 0, "also skills with one of these tags"},
 		{"mcps", &a.MCPs, eg{[]string{}}, nil, reference, "MCP servers that it may use; default: all"},
@@ -265,6 +265,7 @@ func groups() []rowGroup {
 		{"embedder", new(Embedder).rows()},
 		{"origins.*", originRows(new(trust.Rule))},
 		{"mcps.*", new(MCP).rows()},
+		{"workers.*", new(ExternalWorker).rows()},
 		{"", new(Config).rows()},
 	}
 }

@@ -15,9 +15,9 @@ import (
 // derived are the fields that no row points at: they identify the value, or depend on
 // several keys or on other files.
 var derived = map[string]bool{
-	"Config.Home": true, "Config.Model": true, "Config.Agents": true, "Config.Providers": true, "Config.MCPs": true, "Config.Embedder": true,
+	"Config.Home": true, "Config.Model": true, "Config.Agents": true, "Config.Providers": true, "Config.MCPs": true, "Config.Workers": true, "Config.Embedder": true,
 	"Config.Origins": true, "Config.SecretFiles": true, "Config.Identity": true, "Config.Warnings": true, "Config.Broken": true,
-	"Agent.File": true, "Agent.FollowsActive": true, "Agent.Origins": true, "Provider.Name": true, "Provider.KeySource": true, "Provider.Broken": true, "Rule.Prefix": true,
+	"Agent.File": true, "Agent.FollowsActive": true, "Agent.Origins": true, "Provider.Name": true, "ExternalWorker.Name": true, "Provider.KeySource": true, "Provider.Broken": true, "Rule.Prefix": true,
 }
 
 // read are the fields that the func of a row sets.
@@ -32,12 +32,12 @@ var aliases = map[string]bool{"standard": true, "api_key_file": true, "token_fil
 // TestRows checks that every field of the configuration has exactly one row, and that every
 // row has a field.
 func TestRows(t *testing.T) {
-	c, p, m, a, e, r := new(Config), new(Provider), new(MCP), new(Agent), new(Embedder), new(trust.Rule)
+	c, p, m, w, a, e, r := new(Config), new(Provider), new(MCP), new(ExternalWorker), new(Agent), new(Embedder), new(trust.Rule)
 	for _, group := range []struct {
 		of   any
 		rows []row
 	}{
-		{c, c.rows()}, {p, p.rows()}, {m, m.rows()}, {a, append(a.rows(), a.promptRow(), a.nameRow())}, {e, e.rows()}, {r, originRows(r)},
+		{c, c.rows()}, {p, p.rows()}, {m, m.rows()}, {w, w.rows()}, {a, append(a.rows(), a.promptRow(), a.nameRow())}, {e, e.rows()}, {r, originRows(r)},
 	} {
 		names := make(map[string]bool)
 		to := make(map[uintptr]string)

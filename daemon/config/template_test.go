@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"crabmem/crmem/fusion"
 	"crabmem/daemon/config"
@@ -45,7 +46,7 @@ func TestChosen(t *testing.T) {
 // TestTemplateExamples removes the '#' of every example: all of them are valid
 // keys with valid values, and the defaults are correct.
 func TestTemplateExamples(t *testing.T) {
-	for _, v := range []string{"OPENAI_API_KEY", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "FILES_TOKEN"} {
+	for _, v := range []string{"OPENAI_API_KEY", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "FILES_TOKEN", "CODER_TOKEN"} {
 		variables[v] = "x"
 		defer delete(variables, v)
 	}
@@ -58,8 +59,8 @@ func TestTemplateExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := load(t, nil)
-	if len(got.Providers) != 5 || len(got.MCPs) != 2 || len(got.Agents) != 3 || len(got.Env) != 1 {
-		t.Errorf("%d providers, %d servers, %d agents, %d variables", len(got.Providers), len(got.MCPs), len(got.Agents), len(got.Env))
+	if len(got.Providers) != 5 || len(got.MCPs) != 2 || len(got.Workers) != 1 || len(got.Agents) != 3 || len(got.Env) != 1 {
+		t.Errorf("%d providers, %d servers, %d workers, %d agents, %d variables", len(got.Providers), len(got.MCPs), len(got.Workers), len(got.Agents), len(got.Env))
 	}
 	if d := cmp.Diff([]string{"/h/keys/example", "/h/keys/tcp"}, got.SecretFiles); d != "" {
 		t.Errorf("files with secrets (-want +got):\n%s", d)
@@ -90,6 +91,10 @@ func TestTemplateExamples(t *testing.T) {
 		t.Errorf("embedder %+v", got.Embedder)
 	}
 	got.Embedder = nil
+	if w := got.Workers[0]; w.Dir != "/h/work/shop" || w.Protocol != config.Exec || w.Permissions != "deny" || w.Timeout != 0 || w.IdleTimeout != 30*time.Minute {
+		t.Errorf("worker %+v", w)
+	}
+	got.Workers = nil
 	got.Providers, got.MCPs, got.Env, got.TCP, got.Metrics, got.Model = want.Providers, want.MCPs, want.Env, want.TCP, want.Metrics, want.Model
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("the template has a wrong default (-default +template):\n%s", d)

@@ -56,7 +56,7 @@ type input interface {
 
 // spawn starts the server's command in a separate process group.
 func (s *server) spawn() (*child, error) {
-	p, err := process.Start(process.Command{Path: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir})
+	p, err := process.Start(s.Dir, s.Env, s.Command, s.Args...)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (s *server) spawn() (*child, error) {
 		log: s.log, repair: repairer{s.odd}, process: p, in: p.In,
 		writing: make(chan struct{}, 1), messages: make(chan jsonrpc.Message, 16), closed: make(chan struct{}),
 	}
-	c.log.Debug("an MCP server was started", "pid", p.Pid())
+	c.log.Debug("an MCP server was started", "pid", p.Pid)
 	c.readers.Go(func() { c.read(p.Out) })
 	c.readers.Go(func() { c.readLog(p.Err) })
 	return c, nil
@@ -81,6 +81,7 @@ func (c *child) end(err error) error {
 	}
 	c.Close() //nolint:errcheck // a pipe
 	c.process.Stop(grace, grace)
+	c.process.Close()
 	c.readers.Wait()
 	if !alone || err == nil {
 		return err
@@ -221,25 +222,17 @@ func (r *repairer) decode(line []byte) []jsonrpc.Message {
 
 // readLog logs the server's standard error, within limits.
 func (c *child) readLog(diag io.Reader) {
-	r := bufio.NewReaderSize(diag, maxLogLine)
 	minute, lines := time.Now(), 0
-	for cut := false; ; {
-		part, more, err := r.ReadLine()
-		if err != nil {
-			return
+	process.Lines(diag, maxLogLine, func(text string) {
+		text = oneLine(text)
+		c.lastLine = clipped(text, 300)
+		if time.Since(minute) > time.Minute {
+			minute, lines = time.Now(), 0
 		}
-		if !cut && len(bytes.TrimSpace(part)) > 0 {
-			text := oneLine(string(part))
-			c.lastLine = clipped(text, 300)
-			if time.Since(minute) > time.Minute {
-				minute, lines = time.Now(), 0
-			}
-			if lines++; lines <= maxLogLines {
-				c.log.Info("MCP server log", "text", text)
-			} else if lines == maxLogLines+1 {
-				c.log.Warn("an MCP server logs too much; dropping its output for the rest of this minute")
-			}
+		if lines++; lines <= maxLogLines {
+			c.log.Info("MCP server log", "text", text)
+		} else if lines == maxLogLines+1 {
+			c.log.Warn("an MCP server logs too much; dropping its output for the rest of this minute")
 		}
-		cut = more // the rest of a long line
-	}
+	})
 }

@@ -3,8 +3,12 @@
 package process
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -14,14 +18,6 @@ import (
 	"crabmem/daemon/tool"
 )
 
-// Command is a program to start.
-type Command struct {
-	Path string
-	Args []string
-	Env  []string // in addition to the variables that programs require
-	Dir  string
-}
-
 // Process is a started program in a separate process group, with pipes to it.
 type Process struct {
 	In       *os.File // its standard input
@@ -29,8 +25,8 @@ type Process struct {
 	Exited   chan struct{} // closed when it has ended and was waited for
 	Status   error         // its exit; read after Exited
 
+	Pid   int
 	group *tool.Group
-	pid   int
 }
 
 // inherited are the variables of the daemon's environment that a child gets:
@@ -54,10 +50,10 @@ func environ(own []string) []string {
 	return append(env, own...)
 }
 
-// Start starts a program.
-func Start(c Command) (*Process, error) {
-	cmd := exec.CommandContext(context.Background(), c.Path, c.Args...)
-	cmd.Env, cmd.Dir = environ(c.Env), c.Dir
+// Start starts a program with its own variables and those that programs require.
+func Start(dir string, own []string, path string, args ...string) (*Process, error) {
+	cmd := exec.CommandContext(context.Background(), path, args...)
+	cmd.Env, cmd.Dir = environ(own), dir
 	p := &Process{Exited: make(chan struct{}), group: tool.NewGroup(cmd)}
 	var files []*os.File
 	pipe := func() (r, w *os.File, err error) {
@@ -84,7 +80,7 @@ func Start(c Command) (*Process, error) {
 	for _, f := range []*os.File{stdin, stdout, stderr} {
 		f.Close()
 	}
-	p.pid = cmd.Process.Pid
+	p.Pid = cmd.Process.Pid
 	go func() { // ends with the process, which Stop makes sure of
 		p.Status = p.group.Wait()
 		close(p.Exited)
@@ -92,24 +88,121 @@ func Start(c Command) (*Process, error) {
 	return p, nil
 }
 
-// Pid returns the number of the process.
-func (p *Process) Pid() int { return p.pid }
-
 // Stop waits for the program to exit by itself, then asks its group to exit, and
-// then kills the group. It returns when the program has ended, and closes Out and
-// Err: readers of them end.
+// then kills the group. It returns when the program has ended.
 func (p *Process) Stop(wait, grace time.Duration) {
-	for _, step := range []struct {
-		after time.Duration
-		stop  func()
-	}{{wait, p.group.Terminate}, {grace, p.group.Kill}} {
+	for i, after := range []time.Duration{wait, grace} {
 		select {
 		case <-p.Exited:
-		case <-time.After(step.after):
-			step.stop()
+		case <-time.After(after):
+			[]func(){p.group.Terminate, p.group.Kill}[i]()
 		}
 	}
 	<-p.Exited
+}
+
+// Close closes Out and Err: readers of them end.
+func (p *Process) Close() {
 	p.Out.Close()
 	p.Err.Close()
+}
+
+// Lines passes the lines of standard error on until it ends, without white space around
+// them. It omits empty lines, and the rest of a line after max bytes.
+func Lines(diag io.Reader, max int, line func(text string)) {
+	r := bufio.NewReaderSize(diag, max)
+	for rest := false; ; {
+		part, more, err := r.ReadLine()
+		if err != nil {
+			return
+		}
+		if text := bytes.TrimSpace(part); !rest && len(text) > 0 {
+			line(string(text))
+		}
+		rest = more
+	}
+}
+
+// MaxValues is the limit of values in a message: an empty one is two bytes there, and a
+// hundred in memory.
+const MaxValues = 1 << 18
+
+// Shape counts the values of a message before it is decoded: the opening
+// brackets and the commas outside of strings.
+type Shape struct {
+	Events       bool // a stream: an empty line ends a message
+	values       int
+	text, escape bool
+	line         bool // this line contains a byte
+}
+
+// Add counts the values of b. The error states the limit.
+func (s *Shape) Add(b []byte) error {
+	for _, c := range b {
+		switch {
+		case c == '\n': // never in a text
+			if s.Events && !s.line {
+				s.values = 0
+			}
+			s.text, s.escape, s.line = false, false, false
+			continue
+		case s.escape:
+			s.escape = false
+		case s.text:
+			s.text, s.escape = c != '"', c == '\\'
+		case c == '"':
+			s.text = true
+		case c == '{', c == '[', c == ',':
+			if s.values++; s.values > MaxValues {
+				return fmt.Errorf("message has more than %d values", MaxValues)
+			}
+		}
+		s.line = s.line || c != '\r'
+	}
+	return nil
+}
+
+// Pace slows down a program or server that sends too much. Each message costs work, and
+// memory until the work is done.
+type Pace struct{ at time.Time }
+
+const (
+	perMessage = 500 * time.Microsecond
+	perMiB     = time.Second / 16
+	ahead      = 2 * time.Second // a server may be
+)
+
+// Wait waits for a time in proportion to the messages and bytes read. It
+// returns false if done is closed first.
+func (p *Pace) Wait(messages, bytes int, done <-chan struct{}) bool {
+	now := time.Now()
+	if first := now.Add(-ahead); p.at.Before(first) {
+		p.at = first
+	}
+	p.at = p.at.Add(time.Duration(messages)*perMessage + time.Duration(bytes)*perMiB>>20)
+	late := p.at.Sub(now)
+	if late <= 0 {
+		return true
+	}
+	select {
+	case <-done:
+		return false
+	case <-time.After(late):
+		return true
+	}
+}
+
+// ReadLine reads a line of at most max bytes.
+func ReadLine(r *bufio.Reader, max int) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(line)+len(part) > max {
+			return nil, fmt.Errorf("message exceeds %d MiB", max>>20)
+		}
+		line = append(line, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
 }

@@ -113,7 +113,7 @@ func (b bash) run(ctx context.Context, c Call, args bashArgs) (string, error) {
 			return "", fmt.Errorf("bash failed: %w", err)
 		}
 	}
-	stdout, stderr := &capture{max: b.o.MaxOutput}, &capture{max: b.o.MaxOutput}
+	stdout, stderr := NewCapture(b.o.MaxOutput), NewCapture(b.o.MaxOutput)
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTimedOut)
 	defer cancel()
 	var code int

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// capture stores the beginning and the end of its input.
-type capture struct {
+// Capture stores the beginning and the end of its input.
+type Capture struct {
 	max  int
 	n    int64  // bytes written
 	head []byte // the first max/2 of them
@@ -18,7 +18,11 @@ type capture struct {
 	at   int    // where the ring begins
 }
 
-func (c *capture) Write(p []byte) (int, error) {
+// NewCapture returns a capture that stores at most max bytes.
+func NewCapture(max int) *Capture { return &Capture{max: max} }
+
+// Write implements [io.Writer]. It returns no error.
+func (c *Capture) Write(p []byte) (int, error) {
 	written := len(p)
 	c.n += int64(written)
 	k := min(len(p), c.max/2-len(c.head))
@@ -36,9 +40,9 @@ func (c *capture) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// text returns the stored output as valid UTF-8 that takes at most budget bytes
+// Text returns the stored output as valid UTF-8 that takes at most budget bytes
 // as a JSON string, with a note of the omitted bytes.
-func (c *capture) text(budget int) string {
+func (c *Capture) Text(budget int) string {
 	tail := slices.Concat(c.tail[c.at:], c.tail[:c.at])
 	if c.n == int64(len(c.head)+len(tail)) {
 		whole := slices.Concat(c.head, tail)
@@ -144,13 +148,13 @@ func appendJSON(b []byte, text string) []byte {
 
 // bashResult returns the JSON object of a command's result. It never exceeds
 // MaxOutput: text is omitted inside its strings.
-func bashResult(code int, stdout, stderr *capture) string {
+func bashResult(code int, stdout, stderr *Capture) string {
 	budget := MaxOutput - 128
-	out, errs := stdout.text(budget), ""
+	out, errs := stdout.Text(budget), ""
 	// A part that needs less than half leaves the rest to the other.
-	errs = stderr.text(max(budget/2, budget-jsonLen([]byte(out))))
+	errs = stderr.Text(max(budget/2, budget-jsonLen([]byte(out))))
 	if n := jsonLen([]byte(errs)); jsonLen([]byte(out))+n > budget {
-		out = stdout.text(budget - n)
+		out = stdout.Text(budget - n)
 	}
 	b := fmt.Appendf(nil, `{"exit_code":%d,"stderr":`, code)
 	b = appendJSON(b, errs)

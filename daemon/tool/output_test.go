@@ -79,7 +79,7 @@ func TestCapture(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	pieces := []string{"a", "\n", "é", "€", "😀", "\xff", "\x00", `"`, "plain words ", strings.Repeat("x", 100)}
 	for range 3000 {
-		c := &capture{max: 1 + r.IntN(400)}
+		c := &Capture{max: 1 + r.IntN(400)}
 		var all []byte
 		for range r.IntN(40) {
 			var p []byte
@@ -90,7 +90,7 @@ func TestCapture(t *testing.T) {
 			all = append(all, p...)
 		}
 		budget := 100 + r.IntN(2000)
-		got := c.text(budget)
+		got := c.Text(budget)
 		if !utf8.ValidString(got) || len(appendJSON(nil, got))-2 > budget {
 			t.Fatalf("%d bytes as JSON of at most %d: %q", len(appendJSON(nil, got))-2, budget, got)
 		}
@@ -119,19 +119,19 @@ func TestCapture(t *testing.T) {
 
 // TestCaptureBudget checks how much of long output is shown: two equal parts.
 func TestCaptureBudget(t *testing.T) {
-	c := &capture{max: 1000}
+	c := &Capture{max: 1000}
 	c.Write(bytes.Repeat([]byte("x"), 10_000))
 	for budget, want := range map[int]int{0: 0, 64: 0, 66: 1, 264: 100, 2000: 500} {
 		part := strings.Repeat("x", want)
-		if got, want := c.text(budget), fmt.Sprintf("%s\n... [%d bytes left out] ...\n%s", part, 10_000-2*want, part); got != want {
+		if got, want := c.Text(budget), fmt.Sprintf("%s\n... [%d bytes left out] ...\n%s", part, 10_000-2*want, part); got != want {
 			t.Errorf("budget of %d bytes: %q, want %q", budget, got, want)
 		}
 	}
 }
 
 func TestBashResult(t *testing.T) {
-	written := func(text string) *capture {
-		c := &capture{max: bashMaxOutput}
+	written := func(text string) *Capture {
+		c := &Capture{max: bashMaxOutput}
 		c.Write([]byte(text))
 		return c
 	}
@@ -156,11 +156,11 @@ func TestBashResult(t *testing.T) {
 		}
 	}
 	// The count is of bytes that were printed.
-	c := &capture{max: 1 << 10}
+	c := &Capture{max: 1 << 10}
 	for range 1000 {
 		fmt.Fprint(c, strings.Repeat("y\n", 500))
 	}
-	if got, want := c.text(1<<20), strings.Repeat("y\n", 256)+fmt.Sprintf("\n... [%d bytes left out] ...\n", 1000*1000-1024)+strings.Repeat("y\n", 256); got != want {
+	if got, want := c.Text(1<<20), strings.Repeat("y\n", 256)+fmt.Sprintf("\n... [%d bytes left out] ...\n", 1000*1000-1024)+strings.Repeat("y\n", 256); got != want {
 		t.Errorf("got %q", got)
 	}
 	if !bytes.Equal(c.head, []byte(strings.Repeat("y\n", 256))) {

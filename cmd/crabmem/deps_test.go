@@ -86,6 +86,7 @@ var mayImport = map[string][]string{
 	"daemon/journal":           {"crmem/vfs"},
 	"daemon/role":              {"bm25/clip", "daemon/agent", "daemon/config", "daemon/display", "daemon/session", "daemon/tool", "daemon/trust", "daemon/work", "sessionlog", "sessionlog/record"},
 	"daemon/work":              {"bm25/clip", "crmem/vfs", "sessionlog", "sessionlog/record"},
+	"daemon/work/external":     {"bm25/clip", "daemon/config", "daemon/display", "daemon/process", "daemon/tool", "daemon/work", "sessionlog/record"},
 	"daemon/once":              {"crmem/vfs", "daemon/journal"},
 	"daemon/usage":             {"bm25/clip", "crmem/vfs", "daemon/errtable"},
 	"daemon/gateway/memstores": {"crmem", "daemon/client", "daemon/display", "daemon/errtable", "daemon/op", "daemon/space"},

@@ -224,11 +224,13 @@ func (d *Daemon) openAll() error {
 		Role: func(a *agent.Agent, creator, sender string) time.Duration { return d.roles.For(a, creator, sender) },
 	})
 	d.roles = role.New(role.Options{
-		Work:     &work.Home{FS: d.fs, Path: d.home, Sessions: d.sessions, Now: d.now, Warn: warn},
+		Work: &work.Home{FS: d.fs, Path: d.home, Sessions: d.sessions, Now: d.now, Warn: warn,
+			External: func(agent string) (bool, bool) { return d.roles.IsExternal(agent) }},
+		Version: d.opts.Version, Leaves: d.leaves,
 		Sessions: d.loaded, Setup: d.sessionSetup, Log: d.log, Now: d.now, Publish: d.publishWork,
 	})
 	d.mcp = mcp.New(mcp.Options{
-		FS: d.fs, Run: filepath.Join(d.home, "run"), Log: d.log, Version: d.opts.Version, Reserved: d.isTool, Changed: d.refresh,
+		FS: d.fs, Run: filepath.Join(d.home, "run"), Log: d.log, Version: d.opts.Version, Reserved: d.isTool, Changed: d.refresh, Leaves: d.leaves,
 	})
 	if d.crons, err = cron.Open(d.fs, filepath.Join(d.home, "crons.toml")); err != nil {
 		return err

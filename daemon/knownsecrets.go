@@ -72,6 +72,24 @@ func (d *Daemon) redaction() *scan.Stream {
 	return scan.NewStream(d.known())
 }
 
+// leaves returns an error for text that must not leave this machine: it contains a secret.
+// The policies off and warn permit it, and warn logs it.
+func (d *Daemon) leaves(text string) error {
+	policy := d.setup().config.Secrets
+	if policy == scan.Off {
+		return nil
+	}
+	found := d.known().Find(text)
+	switch {
+	case len(found) == 0:
+		return nil
+	case policy == scan.Warn:
+		d.log.Warn("the arguments of a call contain " + scan.Describe(text, found))
+		return nil
+	}
+	return fmt.Errorf("not sent: the arguments contain %s: leave it out", scan.Describe(text, found))
+}
+
 // redactedLog is a handler of log records that redacts their texts.
 type redactedLog struct {
 	slog.Handler

@@ -148,7 +148,7 @@ func (d *Daemon) mcpServers(c *config.Config) []mcp.Server {
 	list := make([]mcp.Server, len(c.MCPs))
 	for i, m := range c.MCPs {
 		s := mcp.Server{
-			Name: m.Name, Command: m.Command, URL: m.URL, Token: string(m.Token), Timeout: m.Timeout, Once: !m.AutoRestart,
+			Name: m.Name, Command: m.Command, URL: m.URL, Token: string(m.Token), Timeout: m.Timeout, Once: !m.AutoRestart, Secrets: m.Secrets == "allow",
 		}
 		for _, a := range m.Args {
 			s.Args = append(s.Args, string(a))
@@ -197,7 +197,7 @@ func (d *Daemon) registerTools(set *tool.Set, c *config.Config) {
 	}
 	set.Add(tool.NewBash(tool.BashOptions{
 		Timeout: c.Bash.Timeout, MaxTimeout: c.Bash.MaxTimeout, MaxOutput: c.Bash.MaxOutput, Env: env, Hidden: hidden,
-		Approve: d.loaded.Approve,
+		Approve: d.loaded.Approve, Leaves: d.leaves,
 	}))
 }
 

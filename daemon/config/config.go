@@ -171,6 +171,7 @@ type MCP struct {
 	Token       Secret        // sent to the URL
 	Timeout     time.Duration // of a call; 0 = the built-in limit
 	AutoRestart bool
+	Secrets     string // refuse or allow: secrets in the arguments of calls
 }
 
 // Tasks is [system.tasks].

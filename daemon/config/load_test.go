@@ -190,7 +190,7 @@ and a rule`,
 	want.Model = "gpt-4o"
 	want.Agents = []config.Agent{bare, crab, dev, ops}
 	want.Providers = []config.Provider{openai, claude, local, cloud}
-	want.MCPs = []config.MCP{{Name: "files", Command: "mcp-files", Args: []config.Secret{"-k", "sk-from-the-environment"}, Env: map[string]config.Secret{"B": "b"}}}
+	want.MCPs = []config.MCP{{Name: "files", Command: "mcp-files", Args: []config.Secret{"-k", "sk-from-the-environment"}, Secrets: "refuse", Env: map[string]config.Secret{"B": "b"}}}
 	want.Env = map[string]config.Secret{"A": "sk-from-the-environment"}
 	want.Tasks = config.Tasks{MaxConcurrent: 2, Timeout: seconds(100)}
 	want.RecallLimit = 7

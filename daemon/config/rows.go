@@ -187,6 +187,7 @@ func (m *MCP) rows() []row {
 		{"token", &m.Token, eg{"secret:remote"}, nil, 0, "sent as a bearer token"},
 		{"token_file", keyFile(&m.Token), nil, nil, variables, "a file with the token, of mode 0600"},
 		{"timeout", &m.Timeout, eg{2 * minute}, during(time.Second), 0, "per call"},
+		{"secrets", &m.Secrets, "refuse", words{"refuse", "allow"}, 0, "calls whose arguments contain a secret, unless memory.secrets is off or warn"},
 	}
 }
 

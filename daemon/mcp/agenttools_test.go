@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -111,6 +112,33 @@ func TestAgentToolsOfNamedServers(t *testing.T) {
 			}
 			if got, err := own.Run(w.t.Context(), tool.Call{Arguments: []byte(`[1]`)}); err == nil || !strings.HasPrefix(err.Error(), "invalid tool arguments: ") {
 				t.Errorf("%s: %q, %v", own.Name, got, err)
+			}
+		}
+	})
+}
+
+// TestLeaves sends no arguments that must not leave, by a tool of its own and by the tool
+// mcp, unless the server may receive secrets.
+func TestLeaves(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.o.Leaves = func(arguments string) error {
+			if strings.Contains(arguments, "key") {
+				return errors.New("not sent")
+			}
+			return nil
+		}
+		w.site("1001", false).tools = `[{"name":"c","inputSchema":{}}]`
+		w.Set([]Server{{Name: "a", URL: "http://127.0.0.1:1001/mcp"}, {Name: "b", URL: "http://127.0.0.1:1001/mcp", Secrets: true}})
+		w.settle(time.Second)
+		for _, own := range w.Listed(tool.For(tool.Grant{Tools: []string{"a/*", "b/*"}})) {
+			for args, leaves := range map[string]bool{`{"x":"key"}`: own.Name == "b/c", `{"x":"other"}`: true} {
+				if _, err := own.Run(w.t.Context(), tool.Call{Arguments: []byte(args)}); (err == nil) != leaves {
+					t.Errorf("%s %s: %v", own.Name, args, err)
+				}
+				call := fmt.Sprintf(`{"name":"%s","args":%s}`, strings.ReplaceAll(own.Name, "/", "__"), args)
+				if _, err := w.Tool().Run(w.t.Context(), tool.Call{Arguments: []byte(call), Scope: tool.Unbounded()}); (err == nil) != leaves {
+					t.Errorf("mcp %s %s: %v", own.Name, args, err)
+				}
 			}
 		}
 	})

@@ -179,6 +179,11 @@ func (t *listed) call(ctx context.Context, args json.RawMessage) (string, error)
 	if err != nil {
 		return "", fmt.Errorf("invalid tool arguments: %w%s", err, t.argumentsHint())
 	}
+	if check := t.m.o.Leaves; check != nil && !t.Secrets {
+		if err := check(string(args)); err != nil {
+			return "", fmt.Errorf("%w, or set secrets = \"allow\" of the server %s", err, t.Name)
+		}
+	}
 	timeout := t.timeout()
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%s did not respond within %s", t.Name, timeout))
 	defer cancel()

@@ -48,6 +48,7 @@ type Server struct {
 	URL   string
 	Token string // sent only to the URL; "" = none
 
+	Secrets bool          // calls may contain secrets
 	Timeout time.Duration // of a call; 0 is two minutes
 	// If Once is set, a server that disconnects stays disconnected until it is
 	// configured again.
@@ -64,6 +65,9 @@ type Options struct {
 	// Reserved reports whether a name is that of one of the daemon's own tools.
 	// A server's tool of such a name is only called by SERVER__NAME.
 	Reserved func(name string) bool
+	// Leaves returns an error for arguments that must not be sent to a server, unless the
+	// server may receive secrets. It may be nil.
+	Leaves func(arguments string) error
 	// Changed is called when Resources changes. It may be called at any time,
 	// from a separate goroutine.
 	Changed func()

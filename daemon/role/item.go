@@ -152,7 +152,10 @@ func (w *running) deadline() (time.Time, error) {
 	}
 	end := w.begun.Add(cmp.Or(limit, never))
 	stall := c.Roles.Stall
+	_, other := w.r.external(w.Agent)
 	switch {
+	case other: // it has limits of its own
+		return end, errTimeout
 	case w.question != "":
 		stall, end = never, w.begun.Add(never)
 	case w.tool > 0:
@@ -193,6 +196,9 @@ func (w *running) ending() bool {
 
 // run runs the agent of the work once.
 func (w *running) run(ctx context.Context) result {
+	if e, ok := w.r.external(w.Agent); ok {
+		return w.runExternal(ctx, e)
+	}
 	l, err := w.r.o.Sessions.OpenWork(ctx, w.Session, w.grant.Dir, w.grant.Scope)
 	if err != nil {
 		return w.resultOf(ctx, err, "")

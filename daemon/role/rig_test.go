@@ -192,7 +192,7 @@ func (r *rig) open(fs *faultfs.Mem) {
 	})
 	r.Roles = New(Options{
 		Work:     &work.Home{FS: fs, Path: rigHome, Sessions: r.logs, Now: time.Now, Warn: func(line string) { r.note("work %s", line) }},
-		Sessions: r.sessions, Setup: func() session.Setup { return setup }, Log: log, Now: time.Now,
+		Sessions: r.sessions, Setup: func() session.Setup { return setup }, Log: log, Now: time.Now, Leaves: func(string) error { return nil },
 		Publish: func(_, _, _ string, e agent.Event) {
 			r.note("%s %s %s", e.Kind, e.ID, e.Note)
 			if r.published != nil {

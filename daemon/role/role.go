@@ -59,6 +59,9 @@ type Options struct {
 	Setup    func() session.Setup
 	Log      *slog.Logger
 	Now      func() time.Time
+	Version  string // of crabmem
+	// Leaves returns an error for a task with a secret, which no other program receives.
+	Leaves func(text string) error
 	// Publish sends an event of a session to its subscribers.
 	Publish func(session, agent, createdBy string, e agent.Event)
 }

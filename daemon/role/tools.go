@@ -175,17 +175,29 @@ func (r *Roles) spawnWorker(ctx context.Context, c tool.Call, args workerArgs) (
 		args.Agent = config.Worker
 	}
 	setup := r.o.Setup()
-	caller, _ := setup.Config.Agent(c.Agent)
+	caller := setup.Agents[c.Agent]
+	if caller == nil {
+		return "", fmt.Errorf("agent '%s' not registered", c.Agent)
+	}
 	root := setup.Config.Origins.Scope(t.Session.CreatedBy, o.Sender)
-	if args.Agent != config.Worker && !slices.Contains(caller.Members, args.Agent) || root.Member(args.Agent) != nil {
+	_, other := r.external(args.Agent)
+	if args.Agent != config.Worker && caller.Scope.Member(args.Agent) != nil || root.Member(args.Agent) != nil {
 		return "", (tool.Scope{}).Member(args.Agent)
 	}
-	a := setup.Agents[args.Agent]
-	if a == nil {
-		return "", fmt.Errorf("agent '%s' not registered", args.Agent)
-	}
 	// The agent acts with its own permissions, not with those of the caller.
-	o.Scope = root.Intersect(t.Session.Scope).Intersect(a.Scope)
+	o.Scope = root.Intersect(t.Session.Scope)
+	switch a := setup.Agents[args.Agent]; {
+	case other && (o.Scope.Confined || args.Interactive):
+		return "", fmt.Errorf("%s is another program: it does no work for confined agents and remote senders, and takes no messages", args.Agent)
+	case other:
+		if err := r.o.Leaves(args.Task); err != nil {
+			return "", err
+		}
+	case a == nil:
+		return "", fmt.Errorf("agent '%s' not registered", args.Agent)
+	default:
+		o.Scope = o.Scope.Intersect(a.Scope)
+	}
 	if args.Dir != "" {
 		o.Dir = args.Dir
 	}

@@ -32,6 +32,10 @@ type BashOptions struct {
 	// nil Approve permits every command.
 	Approve func(ctx context.Context, c Call, command string, env map[string]string) (approval.Line, error)
 
+	// Leaves returns an error for a command or a variable that contains a secret: a
+	// command may send it anywhere. It may be nil.
+	Leaves func(text string) error
+
 	// Hidden are the directories and files that a confined agent's commands
 	// must not see: the data directory, keys, sockets elsewhere. One that is
 	// missing when a command begins is not hidden from it.
@@ -105,6 +109,11 @@ func (b bash) run(ctx context.Context, c Call, args bashArgs) (string, error) {
 	dir, err := workingDir(c.Dir)
 	if err != nil {
 		return "", fmt.Errorf("bash failed: %w", err)
+	}
+	if b.o.Leaves != nil {
+		if err := b.o.Leaves(string(c.Arguments)); err != nil {
+			return "", err
+		}
 	}
 	c.Dir = dir
 	var line approval.Line

@@ -42,6 +42,16 @@ func (i *Item) Status() (Status, int) {
 	return i.p.Status, i.p.attempt
 }
 
+// Answer appends the last text of another program that does the work.
+func (i *Item) Answer(text string) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if err := i.use(); err != nil {
+		return err
+	}
+	return i.log.Append(sessionlog.Message{Role: record.RoleAssistant, Content: strings.ToValidUTF8(text, "\uFFFD")})
+}
+
 // Last returns the last outcome, or nil.
 func (i *Item) Last() *Outcome {
 	i.mu.Lock()

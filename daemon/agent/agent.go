@@ -56,6 +56,8 @@ type Agent struct {
 	// Offers are the tools of the agent's role, without a change of the scope. nil: the
 	// agent has no role.
 	Offers tool.Offers
+	// Repeats limits equal calls.
+	Repeats Repeats
 	// Concludes is set if the last step of a run has no tools, so that it ends in text.
 	Concludes bool
 	// Memory adds the instructions for the memory tools to the prompt.

@@ -94,9 +94,10 @@ type turn struct {
 	full      int                  // tokens of the context, as far as known
 	counted   int                  // messages of the session that are in full
 	noCompact bool                 // it failed, or did not help
-	last      bool                 // the step has no tools, and ends the run
-	nudge     string               // the text of Hooks.Again for the next step
-	standIn   string               // the model that last responded in place of the agent's
+	guard     guard
+	last      bool   // the step has no tools, and ends the run
+	nudge     string // the text of Hooks.Again for the next step
+	standIn   string // the model that last responded in place of the agent's
 
 	progressed time.Time // of the last Progress
 }

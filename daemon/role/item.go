@@ -265,11 +265,11 @@ func (w *running) adapt(a *agent.Agent) {
 	of, _ := c.Agent(a.Name)
 	steps := c.Roles.Steps.Worker
 	if w.Kind == record.Branch {
-		a.Concludes, a.Offers = true, listed(branchTools)
+		a.Concludes, a.Offers, a.Repeats = true, listed(branchTools), agent.Repeats{Note: 3, Refuse: 5}
 		a.MaxIterations = c.Roles.Steps.Branch
 		return
 	}
-	a.Concludes = false
+	a.Concludes, a.Repeats = false, agent.Repeats{Note: 4, Refuse: 7}
 	a.Offers = workerOffers
 	if of.Origins["max_iterations"].Path == "" {
 		a.MaxIterations = steps

@@ -44,6 +44,7 @@ type rig struct {
 	// reply is the model: it returns the response to a request.
 	reply    func(q *request) answer
 	commands bool // bash asks for approval
+	known    int  // in the result of recall
 	// published receives the events of work; nil: none.
 	published func(agent.Event)
 
@@ -223,7 +224,7 @@ func (r *rig) open(fs *faultfs.Mem) {
 			}
 			return "ran " + args.Command, nil
 		}),
-		tool.New(tool.Recall, "", func(context.Context, tool.Call, struct{}) (string, error) { return "known", nil }),
+		tool.New(tool.Recall, "", func(context.Context, tool.Call, struct{}) (string, error) { return fmt.Sprint("known ", r.known), nil }),
 	)
 	setup = session.Setup{Config: r.config, Runner: run, Agents: make(map[string]*agent.Agent)}
 	for _, a := range r.config.Agents {

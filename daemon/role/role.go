@@ -150,7 +150,7 @@ func (r *Roles) For(a *agent.Agent, creator, sender string) (limit time.Duration
 	if of.Role != Channel {
 		return 0
 	}
-	a.Concludes = true
+	a.Concludes, a.Repeats = true, agent.Repeats{Note: 2, Refuse: 4}
 	if of.Origins["max_iterations"].Path == "" {
 		a.MaxIterations = c.Roles.Steps.Channel
 	}

@@ -470,3 +470,43 @@ func TestApproval(t *testing.T) {
 		}
 	})
 }
+
+// TestLoop repeats a call: it gets a note, and is then refused. Another result begins the
+// count again.
+func TestLoop(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.config.Roles.Steps.Worker = 12
+		var results []string
+		reply := spawn(`{"task":"x"}`, call("recall", `{}`))
+		r.reply = func(q *request) answer {
+			if m := q.Messages[len(q.Messages)-1]; q.of == record.Worker && m.Role == record.RoleTool {
+				results = append(results, m.Content)
+				r.known = len(results) / 4 * 4 // a new result after four
+			}
+			return reply(q)
+		}
+		r.send("user", "go")
+		r.settle(time.Minute)
+		const note = "\n[the same call 4 times, with the same result]"
+		for i, want := range []string{"known 0", "known 0", "known 0", "known 0" + note, "known 4", "known 4", "known 4", "known 4" + note} {
+			if i >= len(results) || results[i] != want {
+				t.Fatalf("result %d of %q, want %q", i, results, want)
+			}
+		}
+	})
+	bubble(t, func(r *rig) {
+		var last string
+		reply := spawn(`{"task":"x"}`, call("recall", `{}`))
+		r.reply = func(q *request) answer {
+			if q.of == record.Worker {
+				last = q.last()
+			}
+			return reply(q)
+		}
+		r.send("user", "go")
+		r.settle(time.Hour)
+		if !strings.HasPrefix(last, "refused: the same call 7 times") || r.state(parentID, "w1") != "failed (exhausted)" {
+			t.Errorf("%q %s", last, r.state(parentID, "w1"))
+		}
+	})
+}

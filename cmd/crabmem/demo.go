@@ -62,7 +62,7 @@ whose path it prints. --brain loads another Markdown tree.`,
 		}
 		return d.play()
 	}
-	cmd.AddCommand(demoWorkCommand(c))
+	addCommands(cmd, demoWorkCommand(c))
 	return c.outputs(cmd, of[demoAnswer]())
 }
 

@@ -17,6 +17,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/gateway"
 
+	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/spf13/cobra"
 )
 
@@ -196,7 +197,10 @@ func TestExamples(t *testing.T) {
 					shell(`crabmem skills new ` + skill)
 				}
 			}
-			if slices.Contains([]string{"daemon", "cron", "ping", "events", "compact", "agents", "models"}, strings.Fields(cmd.CommandPath())[0]) {
+			if strings.HasPrefix(cmd.CommandPath(), "work") {
+				exampleWork(t, dir)
+			}
+			if slices.Contains([]string{"daemon", "work", "cron", "ping", "events", "compact", "agents", "models"}, strings.Fields(cmd.CommandPath())[0]) {
 				shell(`crabmem daemon start`)
 				defer shell(`crabmem daemon stop || true`)
 			}
@@ -269,6 +273,26 @@ func exampleShell(t *testing.T) func(t *testing.T, dir, line string) {
 
 // exampleSessions puts a session, which was compacted, into the home under dir,
 // and transcripts where the tools leave them.
+// exampleWork writes the sessions of the script of work list.
+func exampleWork(t *testing.T, dir string) {
+	t.Helper()
+	a, err := txtar.ParseFile(filepath.Join(scriptDir, "work_list.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := map[string]string{"empty": "work/crab_user_1", "parent.jsonl": "sessions/crab_user_1.jsonl",
+		"waiting.jsonl": "sessions/worker_work-user_1.jsonl", "done.jsonl": "sessions/worker_work-user_2.jsonl"}
+	for _, f := range a.Files {
+		name := filepath.Join(dir, "home", places[f.Name])
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, f.Data, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(filepath.Join(dir, "home"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func exampleSessions(t *testing.T, dir string) {
 	t.Helper()
 	write := func(name string, content []byte) {

@@ -105,10 +105,11 @@ func completeWork(c *app) cobra.CompletionFunc {
 
 func workShow(c *app) *cobra.Command {
 	return resultCommand(c, &cobra.Command{
-		Use:               "show WORK",
-		Short:             "print the state, task, and outcome of work",
-		Long:              `Print the state, the task, and the last outcome of work. crabmem sessions show prints its session.`,
-		Example:           `  crabmem work show crab_user_1/w7`,
+		Use:   "show WORK",
+		Short: "print the state, task, and outcome of work",
+		Long: `Print the state, the task, and the last outcome of work. crabmem sessions show
+prints its session.`,
+		Example:           `  crabmem work show crab_user_1/w1`,
 		Args:              exactly(1, "WORK"),
 		ValidArgsFunction: completeWork(c),
 	}, func(ctx context.Context, args []string) (v role.View, err error) {
@@ -132,7 +133,7 @@ func workRoute(c *app) *cobra.Command {
 		Short: "send a message to work",
 		Long: `Send a message to work. Work that runs reads it after its step; work that waits
 for input, or that failed and can go on, continues with it.`,
-		Example:           `  crabmem work route crab_user_1/w7 "use the branch main"`,
+		Example:           `  crabmem work route crab_user_1/w1 "use the branch main"`,
 		Args:              exactly(2, "WORK and MESSAGE"),
 		ValidArgsFunction: completeWork(c),
 	}, func(ctx context.Context, args []string) (r op.WorkChange, err error) {
@@ -150,7 +151,7 @@ func workAnswer(c *app) *cobra.Command {
 		Short: "answer the question of work",
 		Long: `Answer the question of work, such as whether it may run a command: y, n, or a
 label of the question. crabmem work list shows the questions.`,
-		Example:           `  crabmem work answer crab_user_1/w7 y`,
+		Example:           `  crabmem work answer crab_user_1/w1 y || crabmem work list`,
 		Args:              exactly(2, "WORK and ANSWER"),
 		ValidArgsFunction: completeWork(c),
 	}, func(ctx context.Context, args []string) (r op.WorkChange, err error) {
@@ -168,7 +169,7 @@ func workCancel(c *app) *cobra.Command {
 		Short: "cancel work",
 		Long: `Cancel work. The session that gave it out is told with its next message. Work
 that waits for input is closed.`,
-		Example:           `  crabmem work cancel crab_user_1/w7`,
+		Example:           `  crabmem work cancel crab_user_1/w1`,
 		Args:              exactly(1, "WORK"),
 		ValidArgsFunction: completeWork(c),
 	}, func(ctx context.Context, args []string) (r op.WorkChange, err error) {

@@ -61,15 +61,18 @@ func (r *Roles) use(id string) (*parent, error) {
 	return p, nil
 }
 
-// done ends a use. It closes a parent without open work.
+// done ends a use. It closes a parent without open work or a wake.
 func (r *Roles) done(p *parent) {
 	r.opening.Lock()
 	defer r.opening.Unlock()
-	if p.users--; p.users > 0 || p.Inbox() > 0 || len(p.Items()) > 0 || r.parents[p.ID()] != p {
+	r.mu.Lock()
+	waits := p.timer != nil || r.stopped
+	r.mu.Unlock()
+	if p.users--; p.users > 0 || waits || p.Inbox() > 0 || len(p.Items()) > 0 || r.parents[p.ID()] != p {
 		return
 	}
 	delete(r.parents, p.ID())
-	p.quit()
+	p.Tidy()
 	if err := p.Close(); err != nil {
 		r.o.Log.Warn("close work", "session", p.ID(), "error", err)
 	}

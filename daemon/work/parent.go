@@ -116,8 +116,11 @@ func (p *Parent) mark() error {
 	return nil
 }
 
-// tidy removes the file of a parent without open work. The caller holds mu.
-func (p *Parent) tidy() {
+// Tidy removes the file of a parent without open work. The caller knows that the parent
+// has answered its outcomes: recovery does not look at a parent without the file.
+func (p *Parent) Tidy() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if !p.marked || len(p.items) > 0 || len(p.inbox) > 0 {
 		return
 	}
@@ -194,7 +197,6 @@ func (p *Parent) Deliver(content func([]Outcome) string) ([]Outcome, error) {
 			p.home.warn("%s: close delivered work: %v", p.log.ID(), err) // recovery closes it
 		}
 	}
-	p.tidy()
 	return out, nil
 }
 

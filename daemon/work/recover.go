@@ -102,15 +102,14 @@ func (h *Home) Recover() (parents []*Parent, all []Recovered, err error) {
 	}
 	children, err := h.Sessions.Children()
 	for _, e := range list {
-		p, did, perr := h.open(e.Name())
+		p, did, perr := h.Open(e.Name())
 		if errors.Is(perr, sessionlog.ErrNotFound) {
 			h.warn("work of %s: the session does not exist", e.Name())
 			perr = h.unmark(e.Name())
 		} else if perr == nil {
 			swept, serr := p.sweep(children)
-			if did, perr = append(did, swept...), serr; serr == nil {
-				p.tidy() // a crash before that lets the next start sweep
-			}
+			did, perr = append(did, swept...), serr
+			p.marked = p.marked && serr == nil // the next start sweeps again
 			parents = append(parents, p)
 		}
 		all, err = append(all, did...), errors.Join(err, perr)
@@ -120,15 +119,6 @@ func (h *Home) Recover() (parents []*Parent, all []Recovered, err error) {
 
 // Open opens a session and recovers its work. The session must not be open as a Parent.
 func (h *Home) Open(id string) (*Parent, []Recovered, error) {
-	p, did, err := h.open(id)
-	if err == nil {
-		p.tidy()
-	}
-	return p, did, err
-}
-
-// open is Open, but keeps the file of a parent without open work.
-func (h *Home) open(id string) (*Parent, []Recovered, error) {
 	l, err := h.Sessions.Open(id)
 	if err != nil {
 		return nil, nil, err

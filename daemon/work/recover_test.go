@@ -43,6 +43,7 @@ func start(t *testing.T, m *faultfs.Mem) (*Home, []Recovered, *Parent) {
 	parents, did, err := h.Recover()
 	must(t, err)
 	if len(parents) > 0 {
+		parents[0].Tidy()
 		return h, did, parents[0]
 	}
 	p, _, err := h.Open(parentID)
@@ -66,6 +67,7 @@ func deliver(t *testing.T, p *Parent) string {
 		return "results"
 	})
 	must(t, err)
+	p.Tidy()
 	return s
 }
 

@@ -172,6 +172,7 @@ func TestConcurrent(t *testing.T) {
 	delivered := map[string]int{}
 	deliver := func() error {
 		out, err := w.p.Deliver(func(list []work.Outcome) string { return fmt.Sprint(len(list), " results") })
+		w.p.Tidy()
 		mu.Lock()
 		defer mu.Unlock()
 		for _, o := range out {

@@ -67,6 +67,7 @@ func (w *world) open(m *faultfs.Mem) (err error) {
 		return err
 	}
 	w.p = parents[0]
+	w.p.Tidy()
 	items := w.p.Items()
 	slices.SortFunc(items, func(a, b *work.Item) int { return strings.Compare(a.ID, b.ID) })
 	if len(items) > 0 {
@@ -271,6 +272,7 @@ func (w *world) deliver() error {
 	if err == nil && len(out) == 0 {
 		return wrong("nothing was delivered")
 	}
+	w.p.Tidy()
 	for _, o := range out {
 		w.owed = slices.DeleteFunc(w.owed, func(key string) bool { return key == o.Key() })
 	}

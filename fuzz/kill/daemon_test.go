@@ -189,14 +189,7 @@ func (k *daemonKills) life(t *testing.T, exe string, m *model.Server, rng *rand.
 // startDaemon starts a daemon and waits until it responds.
 func startDaemon(t *testing.T, exe, home string) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
-	cmd := exec.Command(exe, "daemon", "--home", home)
-	stderr := new(bytes.Buffer)
-	cmd.Stderr = stderr
-	cmd.Env = append(os.Environ(), "CRABMEM_SOCKET=")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill() })
+	cmd, stderr := launchDaemon(t, exe, home)
 	c := &client.Client{Addr: wire.Addr{Network: "unix", Address: filepath.Join(home, "daemon.sock")}}
 	defer c.Close()
 	for began := time.Now(); time.Since(began) < gate.Hang; time.Sleep(2 * time.Millisecond) {

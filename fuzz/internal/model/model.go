@@ -61,7 +61,7 @@ func (s *Server) reply(q modeltest.Request) modeltest.Reply {
 		// Some providers quote the key in the error.
 		return modeltest.Status(http.StatusUnauthorized, "Incorrect API key provided: "+key)
 	}
-	if !paired(q.Messages) {
+	if !Paired(q.Messages) {
 		s.Dangling.Add(1)
 	}
 	if !q.Stream {
@@ -101,9 +101,9 @@ func call(name string, args any) modeltest.Reply {
 	return modeltest.Call(name, string(b))
 }
 
-// paired reports whether the results of the calls of each message directly follow
+// Paired reports whether the results of the calls of each message directly follow
 // the message, and each result has a call.
-func paired(ms []modeltest.Message) bool {
+func Paired(ms []modeltest.Message) bool {
 	open := make(map[string]bool)
 	for _, m := range ms {
 		if m.Role == "tool" {

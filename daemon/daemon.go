@@ -221,7 +221,8 @@ func (d *Daemon) openAll() error {
 		Allow: d.allow, Rules: approval.Rules{Home: d.home, Users: userHomes(), Profile: tool.CanView},
 		Kind:  func(err error) string { return reported(err).Kind },
 		Setup: d.sessionSetup, Admit: d.admit,
-		Role: func(a *agent.Agent, creator, sender string) time.Duration { return d.roles.For(a, creator, sender) },
+		InUse: func(id string) error { return d.roles.InUse(id) },
+		Role:  func(a *agent.Agent, creator, sender string) time.Duration { return d.roles.For(a, creator, sender) },
 	})
 	d.roles = role.New(role.Options{
 		Work: &work.Home{FS: d.fs, Path: d.home, Sessions: d.sessions, Now: d.now, Warn: warn,

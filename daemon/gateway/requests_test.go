@@ -73,6 +73,10 @@ func TestHealth(t *testing.T) {
 				body = object{"path": "/x", "content": "x"}
 			case strings.HasSuffix(at, "/tag"):
 				body = object{"name": "x", "add": []string{"y"}}
+			case strings.HasSuffix(at, "/route"):
+				body = object{"message": "x"}
+			case strings.HasSuffix(at, "/answer"):
+				body = object{"answer": "x"}
 			case strings.HasSuffix(at, "/pin"):
 				body = object{"names": []string{"x"}}
 			case one.path == "/v1/memories":

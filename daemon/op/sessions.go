@@ -149,13 +149,16 @@ var TitleSession = Add(errtable.Session, Op[Daemon, SessionTitle, Session]{
 })
 
 // DeleteSession moves a session's file to the trash, and closes the session if it is
-// loaded. It returns an error if a run is active.
+// loaded. It cancels the session's work. It returns an error if a run is active.
 var DeleteSession = Add(errtable.Session, Op[Daemon, SessionID, Session]{
 	Name: "sessions.delete", Does: "Move a session to the trash.", Effect: Writes, Need: NeedChanges, Files: true,
 	Path: "DELETE /v1/sessions/{id}", Fails: []int{http.StatusConflict},
 	Permit: func(d Daemon, in *SessionID) error { return d.OwnStored(in.Session) },
 	Run: func(ctx context.Context, d Daemon, in *SessionID) (Session, error) {
 		s, err := d.Describe(in.Session)
+		if err == nil {
+			err = d.Roles.Abandon(ctx, s.ID)
+		}
 		if err == nil {
 			err = d.Loaded.WithIdle(ctx, s.ID, func() error { return d.Sessions.Delete(in.Session) })
 		}

@@ -43,6 +43,7 @@ type running struct {
 	fork  []sessionlog.Message // of the parent, before a branch's own
 	begun time.Time            // of the run
 	stop  context.CancelCauseFunc
+	ended chan struct{} // closed after the run
 
 	mu       sync.Mutex
 	calls    int
@@ -60,7 +61,7 @@ type running struct {
 
 // start begins a run of work, whose slot is reserved. The caller's use of p goes to it.
 func (r *Roles) start(p *parent, i *work.Item, fork []sessionlog.Message) error {
-	w := &running{Item: i, r: r, p: p, fork: fork, begun: r.o.Now(), progress: r.o.Now()}
+	w := &running{Item: i, r: r, p: p, fork: fork, begun: r.o.Now(), progress: r.o.Now(), ended: make(chan struct{})}
 	if err := json.Unmarshal(i.Scope, &w.grant); err != nil {
 		return fmt.Errorf("%s: recorded scope: %w", i.ID, err)
 	}
@@ -70,6 +71,7 @@ func (r *Roles) start(p *parent, i *work.Item, fork []sessionlog.Message) error 
 	r.items[i.Session] = w
 	r.mu.Unlock()
 	ok := r.goes(func() {
+		defer close(w.ended)
 		defer r.done(p)
 		defer stop(nil)
 		w.supervise(ctx)

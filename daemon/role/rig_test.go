@@ -188,8 +188,9 @@ func (r *rig) open(fs *faultfs.Mem) {
 		FS: fs, Home: rigHome, Dir: "/work", Log: log, Now: time.Now, Logs: r.logs,
 		Space: func(_ string, f func(*crmem.Store) error) error { return f(r.store) }, Own: func(string) string { return space.Main },
 		Setup: func() session.Setup { return setup }, Forget: func(uint64) {}, Ran: func(time.Duration) {},
-		Kind: func(err error) string { return errtable.Find(err).Kind },
-		Role: func(a *agent.Agent, creator, sender string) time.Duration { return r.For(a, creator, sender) },
+		Kind:  func(err error) string { return errtable.Find(err).Kind },
+		InUse: func(id string) error { return r.InUse(id) },
+		Role:  func(a *agent.Agent, creator, sender string) time.Duration { return r.For(a, creator, sender) },
 	})
 	r.Roles = New(Options{
 		Work:     &work.Home{FS: fs, Path: rigHome, Sessions: r.logs, Now: time.Now, Warn: func(line string) { r.note("work %s", line) }},

@@ -510,3 +510,39 @@ func TestLoop(t *testing.T) {
 		}
 	})
 }
+
+// TestDelete deletes a session with work that runs, waits, and has ended: its work is
+// canceled. Other changes of the files are refused.
+func TestDelete(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.reply = func(q *request) answer {
+			switch {
+			case q.of == Channel && q.last() == "go":
+				return answer{calls: []string{SpawnWorker + ` {"task":"slow"}`, SpawnWorker + ` {"task":"asks","interactive":true}`}}
+			case q.of == record.Worker && q.has("asks"):
+				return call(Outcome, `{"text":"which?"}`)
+			case q.of == record.Worker:
+				return call("bash", `{"command":"1m"}`)
+			}
+			return say("fine")
+		}
+		r.send("user", "go")
+		r.settle(10 * time.Second)
+		for _, id := range []string{parentID, "worker_work-user_1", "worker_work-user_2"} {
+			if err := r.sessions.WithIdle(r.t.Context(), id, func() error { return nil }); err == nil {
+				t.Errorf("%s is not in use", id)
+			}
+		}
+		r.check(r.Abandon(r.t.Context(), parentID))
+		r.check(r.sessions.WithIdle(r.t.Context(), parentID, func() error { return r.logs.Delete(parentID) }))
+		if len(r.items)+len(r.parents) != 0 {
+			t.Errorf("%d items and %d parents remain", len(r.items), len(r.parents))
+		}
+		r.took()
+		r.restart()
+		r.settle(time.Hour)
+		if notes := r.took(); strings.Contains(notes, "work") {
+			t.Error(notes)
+		}
+	})
+}

@@ -149,13 +149,18 @@ func (l *Session) idle() bool { return !l.Active() && l.waiting.Load() == 0 }
 
 // WithIdle calls f for a session that is not loaded and that no request can
 // load until f returns. It closes a loaded session without a run first, and
-// returns an [*errtable.Error] if a run is active.
+// returns an [*errtable.Error] if a run is active, or the session has or does open work.
 func (m *Manager) WithIdle(ctx context.Context, id string, f func() error) error {
 	unlock, err := m.stored.lock(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	if m.o.InUse != nil {
+		if err := m.o.InUse(id); err != nil {
+			return err
+		}
+	}
 	l, err := m.byLog(ctx, id)
 	if err != nil {
 		return err

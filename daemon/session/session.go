@@ -28,7 +28,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Options configure a Manager. All fields but Role are required.
+// Options configure a Manager. All fields but Role and InUse are required.
 type Options struct {
 	FS   vfs.FS
 	Home string // contains archived/
@@ -47,6 +47,8 @@ type Options struct {
 	// Admit returns an error if a limit refuses a run, or else counts it if begins is set.
 	// It may be nil.
 	Admit func(p usage.Payer, begins bool) error
+	// InUse returns an error if the files of a session are in use for work. It may be nil.
+	InUse func(id string) error
 	// Forget is called when a session closes; Ran after each run.
 	Forget func(id uint64)
 	Ran    func(time.Duration)

@@ -297,6 +297,10 @@ func (p *Parent) started(id string) (list []*Item, err error) {
 	return list, nil
 }
 
+// Abandon closes the parent. Its work is not recovered: it has ended, and its outcomes are
+// not delivered.
+func (p *Parent) Abandon() error { return errors.Join(p.home.unmark(p.log.ID()), p.Close()) }
+
 // Close closes the files of the parent and of its work.
 func (p *Parent) Close() error {
 	p.mu.Lock()

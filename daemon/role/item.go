@@ -311,6 +311,7 @@ func (w *running) finish(ctx context.Context, res result) error {
 	status, _ := w.Status()
 	kind, verb := agent.WorkEnded, "done"
 	if status.State == record.Waiting {
+		w.r.closeLater(w.p, w.Item)
 		kind, verb = agent.WorkWaiting, "waits for input"
 	} else if status.State == record.Failed {
 		verb = "failed (" + status.Reason + ")"

@@ -3,6 +3,7 @@ package role
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -545,4 +546,64 @@ func TestDelete(t *testing.T) {
 			t.Error(notes)
 		}
 	})
+}
+
+// TestWaitingTimeout closes work that waits for a day, also across a restart. An idle
+// daemon makes no call of the model for a week.
+func TestWaitingTimeout(t *testing.T) {
+	bubble(t, func(r *rig) {
+		calls := 0
+		reply := spawn(`{"task":"x","interactive":true}`, call(Outcome, `{"text":"which?"}`))
+		r.reply = func(q *request) answer {
+			calls++
+			return reply(q)
+		}
+		r.send("user", "go")
+		r.settle(20 * time.Hour)
+		r.restart()
+		r.settle(3 * time.Hour)
+		if s := r.state(parentID, "w1"); s != "waiting (outcome)" {
+			t.Error(s)
+		}
+		before := calls
+		r.settle(7 * 24 * time.Hour)
+		if s := r.state(parentID, "w1"); s != "done (closed)" || calls != before {
+			t.Error(s, calls-before, "calls")
+		}
+	})
+}
+
+// TestChannelFirst sends a message while 32 workers run: the channel's answer begins before
+// one of them takes a step.
+func TestChannelFirst(t *testing.T) {
+	for _, n := range []int{10, 32} {
+		bubble(t, func(r *rig) {
+			r.config.Roles.Workers = n
+			r.reply = func(q *request) answer {
+				switch {
+				case q.of == record.Worker:
+					return later(time.Minute, call("bash", `{"command":"1m"}`))
+				case q.last() == "go":
+					a := answer{}
+					for i := range n {
+						a.calls = append(a.calls, fmt.Sprintf(`%s {"task":"t%d"}`, SpawnWorker, i))
+					}
+					return a
+				}
+				return say("fine")
+			}
+			r.send("user", "go")
+			for range 3 {
+				r.settle(90 * time.Second)
+				if len(r.items) != n {
+					t.Fatalf("%d of %d workers run", len(r.items), n)
+				}
+				r.took()
+				r.send("user", "and?")
+				if notes := r.took(); notes != "channel: fine" {
+					t.Error(notes)
+				}
+			}
+		})
+	}
 }

@@ -77,7 +77,11 @@ func (r *Roles) resume(id string) {
 	}
 	defer r.done(p)
 	for _, i := range p.Items() {
-		if status, _ := i.Status(); status.State == record.Running {
+		status, _ := i.Status()
+		if status.State == record.Waiting {
+			r.closeLater(p, i)
+		}
+		if status.State == record.Running {
 			if err := r.begin(p, i, nil); err != nil {
 				r.o.Log.Warn("resume work", "session", id, "work", i.ID, "error", err)
 			}

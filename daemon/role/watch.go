@@ -43,6 +43,40 @@ func (w *running) supervise(ctx context.Context) {
 	}
 }
 
+// closeLater closes work that waits for input if it gets none for some time.
+func (r *Roles) closeLater(p *parent, i *work.Item) {
+	o := i.Last()
+	if o == nil {
+		return
+	}
+	at, err := time.Parse(time.RFC3339, o.At)
+	if err != nil {
+		at = r.o.Now()
+	}
+	session, id, n := p.ID(), i.ID, o.N
+	time.AfterFunc(max(at.Add(r.o.Setup().Config.Roles.WaitingTimeout).Sub(r.o.Now()), 0), func() { // a later outcome has its own
+		r.goes(func() { r.close(session, id, n) })
+	})
+}
+
+// close closes work that waits since its n-th outcome.
+func (r *Roles) close(session, id string, n int) {
+	p := r.open(session)
+	if p == nil {
+		return
+	}
+	defer r.done(p)
+	for _, i := range p.Items() {
+		status, _ := i.Status()
+		if o := i.Last(); i.ID != id || status.State != record.Waiting || o == nil || o.N != n {
+			continue
+		}
+		if err := i.End(work.Status{State: record.Done, Reason: work.Closed}, ""); err != nil {
+			r.o.Log.Warn("close work", "session", session, "work", id, "error", err)
+		}
+	}
+}
+
 // next returns how long to wait until the next check.
 func (w *running) next(ctx context.Context) time.Duration {
 	if ctx.Err() != nil {

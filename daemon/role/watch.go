@@ -43,18 +43,15 @@ func (w *running) supervise(ctx context.Context) {
 	}
 }
 
-// closeLater closes work that waits for input if it gets none for some time.
+// closeLater closes work that waits for input if it gets none for some time from now on:
+// a stop of the daemon does not count.
 func (r *Roles) closeLater(p *parent, i *work.Item) {
 	o := i.Last()
 	if o == nil {
 		return
 	}
-	at, err := time.Parse(time.RFC3339, o.At)
-	if err != nil {
-		at = r.o.Now()
-	}
 	session, id, n := p.ID(), i.ID, o.N
-	time.AfterFunc(max(at.Add(r.o.Setup().Config.Roles.WaitingTimeout).Sub(r.o.Now()), 0), func() { // a later outcome has its own
+	time.AfterFunc(r.o.Setup().Config.Roles.WaitingTimeout, func() { // a later outcome has its own
 		r.goes(func() { r.close(session, id, n) })
 	})
 }

@@ -191,7 +191,10 @@ type stateErr string
 func (e stateErr) Error() string        { return string(e) }
 func (e stateErr) Is(target error) bool { return target == ErrState }
 
-func stateError(id string, s work.Status) error { return stateErr(id + " is " + s.State) }
+func stateError(i *work.Item) error {
+	s, _ := i.Status()
+	return stateErr(i.ID + " is " + s.State)
+}
 
 // item returns work of the conversation of a call.
 func (r *Roles) item(p *parent, id string) (*work.Item, error) {
@@ -200,6 +203,20 @@ func (r *Roles) item(p *parent, id string) (*work.Item, error) {
 		return nil, fmt.Errorf("%w: %s", ErrNoWork, clip.Bytes(id, maxStatus))
 	}
 	return i, err
+}
+
+// on calls f with work of a session.
+func (r *Roles) on(session, id string, f func(*parent, *work.Item) error) error {
+	p, err := r.use(session)
+	if err != nil {
+		return err
+	}
+	defer r.done(p)
+	i, err := r.item(p, id)
+	if err != nil {
+		return err
+	}
+	return f(p, i)
 }
 
 func (r *Roles) route(ctx context.Context, c tool.Call, args routeArgs) (string, error) {
@@ -215,36 +232,28 @@ func (r *Roles) RouteTo(session, id, message string) (string, error) {
 	if err := sized("message", message, record.MaxRoute); err != nil {
 		return "", err
 	}
-	p, err := r.use(session)
+	err := r.on(session, id, func(p *parent, i *work.Item) error {
+		r.spawning.Lock()
+		defer r.spawning.Unlock()
+		before, _ := i.Status()
+		runs := before.State == record.Running
+		if !runs && i.Kind == record.Branch {
+			return stateError(i)
+		}
+		if !runs {
+			if err := r.room(p, "", 1); err != nil {
+				return err
+			}
+		}
+		if err := i.Route(message); errors.Is(err, work.ErrTransition) {
+			return stateError(i)
+		} else if err != nil || runs {
+			return err
+		}
+		return r.begin(p, i, nil)
+	})
 	if err != nil {
 		return "", err
-	}
-	defer r.done(p)
-	i, err := r.item(p, id)
-	if err != nil {
-		return "", err
-	}
-	r.spawning.Lock()
-	defer r.spawning.Unlock()
-	before, _ := i.Status()
-	if before.State != record.Running {
-		most := r.o.Setup().Config.Roles.Workers
-		if i.Kind == record.Branch {
-			return "", stateError(id, before)
-		}
-		if err := r.room(p, "", most); err != nil {
-			return "", err
-		}
-	}
-	if err := i.Route(message); errors.Is(err, work.ErrTransition) {
-		return "", stateError(id, before)
-	} else if err != nil {
-		return "", err
-	}
-	if before.State != record.Running {
-		if err := r.begin(p, i, nil); err != nil {
-			return "", err
-		}
 	}
 	return id + " has it", nil
 }
@@ -258,33 +267,25 @@ func (r *Roles) cancel(ctx context.Context, c tool.Call, args cancelArgs) (strin
 }
 
 // CancelWork cancels work of a session. The session's agent is not woken for it.
-func (r *Roles) CancelWork(session, id, reason string) (string, error) {
-	p, err := r.use(session)
-	if err != nil {
-		return "", err
-	}
-	defer r.done(p)
-	i, err := r.item(p, id)
-	if err != nil {
-		return "", err
-	}
-	r.mu.Lock()
-	w := r.items[i.Session]
-	r.mu.Unlock()
-	if w != nil {
-		r.o.Log.Info("cancel work", "session", session, "work", id, "reason", clip.Bytes(display.OneLine(reason), maxStatus))
-		if w.cancel() {
-			return id + " finishes already", nil
+func (r *Roles) CancelWork(session, id, reason string) (did string, err error) {
+	err = r.on(session, id, func(_ *parent, i *work.Item) error {
+		r.mu.Lock()
+		w := r.items[i.Session]
+		r.mu.Unlock()
+		if w != nil {
+			r.o.Log.Info("cancel work", "session", session, "work", id, "reason", clip.Bytes(display.OneLine(reason), maxStatus))
+			if did = id + " is cancelled"; w.cancel() {
+				did = id + " finishes already"
+			}
+			return nil
 		}
-		return id + " is cancelled", nil
-	}
-	status, _ := i.Status()
-	if status.State == record.Waiting {
-		if err := i.End(work.Status{State: record.Done, Reason: work.Closed}, ""); err == nil {
-			return id + " is closed", nil
+		if status, _ := i.Status(); status.State != record.Waiting || i.End(work.Status{State: record.Done, Reason: work.Closed}, "") != nil {
+			return stateError(i)
 		}
-	}
-	return "", stateError(id, status)
+		did = id + " is closed"
+		return nil
+	})
+	return did, err
 }
 
 func (r *Roles) reply(ctx context.Context, _ tool.Call, args replyArgs) (string, error) {

@@ -77,16 +77,11 @@ func (r *Roles) List(session string) ([]View, error) {
 
 // Show returns work of a session.
 func (r *Roles) Show(session, id string) (v View, err error) {
-	p, err := r.use(session)
-	if err != nil {
-		return v, err
-	}
-	defer r.done(p)
-	i, err := r.item(p, id)
-	if err != nil {
-		return v, err
-	}
-	return r.view(p, i), nil
+	err = r.on(session, id, func(p *parent, i *work.Item) error {
+		v = r.view(p, i)
+		return nil
+	})
+	return v, err
 }
 
 // Answer answers the question of work.

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/op"
@@ -103,7 +104,8 @@ func TestKillWork(t *testing.T) {
 			}
 		})
 	}
-	for i := 0; i < n && !t.Failed(); i++ {
+	begin := rng.IntN(4 * first) // so that a few rounds reach each step in time
+	for i := begin; i < begin+n && !t.Failed(); i++ {
 		moments := []moment{someMoment(rng, i, first)}
 		if rng.IntN(3) == 0 {
 			moments = append(moments, someMoment(rng, rng.IntN(4), 1+rng.IntN(first)))
@@ -187,6 +189,10 @@ func (r *workRound) errorf(format string, args ...any) {
 // life runs a daemon until m, or until its work has ended if m is nil. again is set after
 // a kill.
 func (r *workRound) life(again bool, m *moment) {
+	// A process that the killed daemon forked has its lock until it runs its program.
+	if err := vfs.WithLock(vfs.OS{}, filepath.Join(r.home, "run", "daemon.lock"), workHang, func() error { return nil }); err != nil {
+		r.errorf("%v", err)
+	}
 	r.mu.Lock()
 	cmd, stderr := launchDaemon(r.t, r.exe, r.home)
 	r.cmd = cmd

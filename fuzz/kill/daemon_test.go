@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -60,13 +59,7 @@ type daemonKills struct {
 //
 //	CRABMEM_DAEMON_KILLS=N   kill N times
 func TestKillDaemon(t *testing.T) {
-	n := rounds(10, 100)
-	if s := os.Getenv("CRABMEM_DAEMON_KILLS"); s != "" {
-		var err error
-		if n, err = strconv.Atoi(s); err != nil {
-			t.Fatalf("CRABMEM_DAEMON_KILLS: %v", err)
-		}
-	}
+	n := count(t, "CRABMEM_DAEMON_KILLS", rounds(10, 100))
 	rng := seed.Random(t)
 	m, err := model.Start()
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -76,6 +77,19 @@ func rounds(usual, all int) int {
 	}
 	if testing.Short() {
 		return max(1, usual/10)
+	}
+	return usual
+}
+
+// count returns the value of an environment variable, or usual without one.
+func count(t *testing.T, name string, usual int) int {
+	t.Helper()
+	if s := os.Getenv(name); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		return n
 	}
 	return usual
 }

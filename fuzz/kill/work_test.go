@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -84,13 +83,7 @@ type moment struct {
 //
 //	CRABMEM_WORK_KILLS=N   N homes, each killed once or twice
 func TestKillWork(t *testing.T) {
-	n := rounds(3, 200)
-	if s := os.Getenv("CRABMEM_WORK_KILLS"); s != "" {
-		var err error
-		if n, err = strconv.Atoi(s); err != nil {
-			t.Fatalf("CRABMEM_WORK_KILLS: %v", err)
-		}
-	}
+	n := count(t, "CRABMEM_WORK_KILLS", rounds(3, 200))
 	rng := seed.Random(t)
 	exe := command(t)
 	k := &workKills{steps: make(map[string]int)}

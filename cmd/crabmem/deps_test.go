@@ -84,7 +84,7 @@ var mayImport = map[string][]string{
 		"daemon/client", "daemon/display", "daemon/errtable", "daemon/mcp", "daemon/op", "daemon/space", "daemon/wire"},
 	"daemon/gateway/hook":      {"crmem/vfs"},
 	"daemon/journal":           {"crmem/vfs"},
-	"daemon/role":              {"bm25/clip", "daemon/agent", "daemon/config", "daemon/display", "daemon/errtable", "daemon/session", "daemon/tool", "daemon/trust", "daemon/work", "daemon/work/external", "sessionlog", "sessionlog/record"},
+	"daemon/role":              {"daemon/usage", "bm25/clip", "daemon/agent", "daemon/config", "daemon/display", "daemon/errtable", "daemon/session", "daemon/tool", "daemon/trust", "daemon/work", "daemon/work/external", "sessionlog", "sessionlog/record"},
 	"daemon/work":              {"bm25/clip", "crmem/vfs", "sessionlog", "sessionlog/record"},
 	"daemon/work/external":     {"bm25/clip", "daemon/config", "daemon/display", "daemon/process", "daemon/tool", "daemon/work", "sessionlog/record"},
 	"daemon/once":              {"crmem/vfs", "daemon/journal"},

@@ -11,6 +11,7 @@ import (
 	"crabmem/daemon/agent"
 	"crabmem/daemon/display"
 	"crabmem/daemon/session"
+	"crabmem/daemon/usage"
 	"crabmem/daemon/work"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
@@ -203,7 +204,9 @@ func (r *Roles) wake(id string) {
 	r.mu.Lock()
 	delete(r.wakes, id)
 	r.mu.Unlock()
-	if err != nil && r.ctx.Err() == nil {
+	if l := usage.Refused(err); l != nil { // the outcomes wait until runs are permitted
+		r.wakeAfter(p, l.Until.Sub(r.o.Now()), never)
+	} else if err != nil && r.ctx.Err() == nil {
 		r.o.Log.Warn("wake", "session", id, "error", err)
 	}
 }

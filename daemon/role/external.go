@@ -35,12 +35,13 @@ func (w *running) runExternal(ctx context.Context, e *config.ExternalWorker) res
 		return w.resultOf(ctx, err, "")
 	}
 	out := external.Run(ctx, e, external.Input{Task: w.Task, Dir: w.grant.Dir, Version: w.r.o.Version}, external.Callbacks{Status: func(text string) {
+		text = w.r.o.Record(text)
 		w.mu.Lock()
 		w.status, w.progress = text, w.r.o.Now()
 		w.mu.Unlock()
 		w.p.publish(agent.WorkStatus, w.ID, text, w.ID+" "+text)
 	}})
-	if out.Text != "" {
+	if out.Text = w.r.o.Record(out.Text); out.Text != "" {
 		if err := w.Answer(out.Text); err != nil {
 			return w.resultOf(ctx, err, "")
 		}

@@ -40,10 +40,12 @@ type running struct {
 	r     *Roles
 	p     *parent
 	grant grant
-	fork  []sessionlog.Message // of the parent, before a branch's own
-	begun time.Time            // of the run
-	stop  context.CancelCauseFunc
-	ended chan struct{} // closed after the run
+	// invalid is why the grant cannot be read: the work ends with this error.
+	invalid error
+	fork    []sessionlog.Message // of the parent, before a branch's own
+	begun   time.Time            // of the run
+	stop    context.CancelCauseFunc
+	ended   chan struct{} // closed after the run
 
 	mu       sync.Mutex
 	calls    int
@@ -56,6 +58,7 @@ type running struct {
 	asked    bool          // to stop
 	why      error         // why it was asked to stop
 	quiet    bool          // its outcome wakes no one
+	last     time.Time     // until when a canceled run may write its text; or zero
 	question string        // that the user of the parent is asked; or ""
 }
 
@@ -63,7 +66,7 @@ type running struct {
 func (r *Roles) start(p *parent, i *work.Item, fork []sessionlog.Message) error {
 	w := &running{Item: i, r: r, p: p, fork: fork, begun: r.o.Now(), progress: r.o.Now(), ended: make(chan struct{})}
 	if err := json.Unmarshal(i.Scope, &w.grant); err != nil {
-		return fmt.Errorf("%s: recorded scope: %w", i.ID, err)
+		w.invalid = fmt.Errorf("recorded scope: %w", err)
 	}
 	ctx, stop := context.WithCancelCause(r.ctx)
 	w.stop = stop
@@ -93,6 +96,9 @@ type result struct {
 
 // run runs the agent of the work once.
 func (w *running) run(ctx context.Context) result {
+	if w.invalid != nil {
+		return w.resultOf(ctx, w.invalid, "")
+	}
 	if e, ok := w.r.external(w.Agent); ok {
 		return w.runExternal(ctx, e)
 	}
@@ -101,36 +107,30 @@ func (w *running) run(ctx context.Context) result {
 		return w.resultOf(ctx, err, "")
 	}
 	defer w.r.o.Sessions.Kill(l)
-	run := session.Run{Session: l, Sender: w.grant.Sender, Begin: w.begin, Adapt: w.adapt}
-	if run.Asking, err = w.asking(ctx); err == nil {
-		err = w.r.o.Sessions.Run(ctx, &run)
-	}
+	run := session.Run{Session: l, Sender: w.grant.Sender, Begin: w.begin, Adapt: w.adapt, Asking: w.asking()}
+	err = w.r.o.Sessions.Run(ctx, &run)
 	return w.resultOf(ctx, err, run.Answer)
 }
 
 // asking returns how the work asks the user of its parent to approve a command. Only an
 // admin can approve one.
-func (w *running) asking(ctx context.Context) (*session.Asking, error) {
+func (w *running) asking() *session.Asking {
 	c, m := w.r.o.Setup().Config, w.p.Meta()
 	if levelOf(c.Origins, m.CreatedBy, w.grant.Sender) != trust.Admin || w.grant.Sender == cronSender {
-		return nil, nil
-	}
-	l, err := w.r.o.Sessions.Open(ctx, w.p.ID(), "")
-	if err != nil {
-		return nil, err
+		return nil
 	}
 	set := func(text string) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.question, w.progress = text, w.r.o.Now()
 	}
-	return &session.Asking{Session: l, Turn: w.p.asking, Wait: c.Roles.WaitingTimeout,
+	return &session.Asking{Wait: c.Roles.WaitingTimeout,
 		Ask: func(q agent.Question) {
 			set(q.Question)
 			w.p.publish(agent.WorkWaiting, w.ID, q.Question, w.ID+": "+q.Question)
 		},
 		Ended: func() { set("") },
-	}, nil
+	}
 }
 
 // cronSender is the sender of the messages of crons, which no one answers.
@@ -288,7 +288,7 @@ func (w *running) finish(ctx context.Context, res result) error {
 	stopping := errors.Is(context.Cause(ctx), errStopped) && res.status.State == record.Failed
 	var err error
 	if !stopping {
-		err = w.End(res.status, res.text)
+		err = w.end(res)
 		if errors.Is(err, work.ErrPending) && ctx.Err() != nil { // the message cannot be taken in
 			w.mu.Lock()
 			w.outcome = nil
@@ -324,6 +324,26 @@ func (w *running) finish(ctx context.Context, res result) error {
 		w.p.ended()
 	}
 	return nil
+}
+
+// endRetry is the pause before an outcome that was not written is written again.
+const endRetry = 10 * time.Second
+
+// end writes the outcome of a run, and tries again until it is written or the daemon
+// stops: a full disk must not lose it.
+func (w *running) end(res result) error {
+	for {
+		err := w.End(res.status, res.text)
+		if err == nil || errors.Is(err, work.ErrPending) || errors.Is(err, work.ErrTransition) {
+			return err
+		}
+		w.r.o.Log.Error("write the outcome of work", "session", w.Session, "work", w.ID, "error", err)
+		select {
+		case <-time.After(endRetry):
+		case <-w.r.ctx.Done():
+			return err
+		}
+	}
 }
 
 // line describes active work, for the status of the channel and for people.

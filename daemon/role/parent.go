@@ -1,6 +1,8 @@
 package role
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +13,7 @@ import (
 	"crabmem/daemon/agent"
 	"crabmem/daemon/display"
 	"crabmem/daemon/session"
+	"crabmem/daemon/trust"
 	"crabmem/daemon/usage"
 	"crabmem/daemon/work"
 	"crabmem/sessionlog"
@@ -20,9 +23,8 @@ import (
 // parent is a session with open work.
 type parent struct {
 	*work.Parent
-	r      *Roles
-	users  int           // of use; guarded by Roles.opening
-	asking chan struct{} // capacity 1: held while work asks the user
+	r     *Roles
+	users int // of use; guarded by Roles.opening
 
 	// Guarded by Roles.mu.
 	timer *time.Timer // of the next wake, or nil
@@ -30,7 +32,7 @@ type parent struct {
 }
 
 func newParent(r *Roles, p *work.Parent) *parent {
-	return &parent{Parent: p, r: r, asking: make(chan struct{}, 1)}
+	return &parent{Parent: p, r: r}
 }
 
 // open returns the parent of a stored ID if it has open work, or nil. The caller calls
@@ -180,12 +182,12 @@ func (r *Roles) wake(id string) {
 		return
 	}
 	c := r.o.Setup().Config
-	run := session.Run{Session: l, Sender: l.CreatedBy(),
+	run := session.Run{Session: l, Sender: p.sender(l.CreatedBy()),
 		Begin: func(s *agent.Session) (bool, error) {
 			ms, err := p.deliver()
 			s.Messages = append(s.Messages, ms...)
 			n := deliveries(s.Messages)
-			if err != nil || n == 0 || !s.Unanswered() {
+			if of, _ := c.Agent(l.Agent()); err != nil || n == 0 || !s.Unanswered() || of.Role != Channel {
 				return false, err
 			}
 			if n > c.Roles.Wakes {
@@ -208,7 +210,30 @@ func (r *Roles) wake(id string) {
 		r.wakeAfter(p, l.Until.Sub(r.o.Now()), never)
 	} else if err != nil && r.ctx.Err() == nil {
 		r.o.Log.Warn("wake", "session", id, "error", err)
+		if p.Inbox() > 0 { // the disk is full
+			r.wakeAfter(p, wakeRetry, wakeRetry)
+		}
 	}
+}
+
+// wakeRetry is the pause after a wake that delivered nothing.
+const wakeRetry = 5 * time.Minute
+
+// sender returns the sender of a wake: who gave out the work, and not the session's
+// creator, who may have more permissions.
+func (p *parent) sender(creator string) string {
+	sender := ""
+	for _, i := range p.Items() {
+		var g grant
+		_ = json.Unmarshal(i.Scope, &g) // without a sender it has no permissions
+		switch {
+		case sender == "" || sender == cronSender && g.Sender == creator:
+			sender = cmp.Or(sender, g.Sender)
+		case sender != g.Sender:
+			sender = trust.Delegate("", sender, g.Sender)
+		}
+	}
+	return cmp.Or(sender, creator)
 }
 
 // deliveries returns the number of deliveries since the user's last message.

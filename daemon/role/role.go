@@ -62,6 +62,8 @@ type Options struct {
 	Version  string // of crabmem
 	// Leaves returns an error for a task with a secret, which no other program receives.
 	Leaves func(text string) error
+	// Record returns a text of a model or a program without secrets.
+	Record func(text string) string
 	// Publish sends an event of a session to its subscribers.
 	Publish func(session, agent, createdBy string, e agent.Event)
 }
@@ -147,7 +149,7 @@ func (r *Roles) Start() error {
 func (r *Roles) For(a *agent.Agent, creator, sender string) (limit time.Duration) {
 	c := r.o.Setup().Config
 	of, _ := c.Agent(a.Name)
-	if of.Role != Channel {
+	if of.Role != Channel || trust.Delegated(creator) {
 		return 0
 	}
 	a.Concludes, a.Repeats = true, agent.Repeats{Note: 2, Refuse: 4}
@@ -247,6 +249,7 @@ func (r *Roles) between(_ context.Context, t *agent.Turn) ([]sessionlog.Message,
 	if w := r.active(t); w != nil {
 		if w.ending() {
 			t.Conclude()
+			return nil, nil // a message would not be acted upon: it waits for the next run
 		}
 		m, err := w.TakeRoutes()
 		if m == nil {

@@ -3,11 +3,15 @@ package role
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"crabmem/bm25/clip"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/display"
+	"crabmem/daemon/tool"
+	"crabmem/daemon/trust"
 	"crabmem/daemon/work"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
@@ -111,4 +115,35 @@ func (r *Roles) room(p *parent, kind string, most int) error {
 		return fmt.Errorf("%d workers wait for input: route a message to one, or cancel one", waiting)
 	}
 	return nil
+}
+
+// within returns the directory that a call names, absolute. An agent with limits stays in
+// the directory of its session.
+func within(c tool.Call, dir string) (string, error) {
+	if dir == "" {
+		return c.Dir, nil
+	}
+	abs := dir
+	if !filepath.IsAbs(abs) {
+		abs = filepath.Join(c.Dir, dir)
+	}
+	if rel, err := filepath.Rel(c.Dir, abs); c.Scope.Confined && (err != nil || !filepath.IsLocal(rel)) {
+		return "", fmt.Errorf("dir is outside %s", c.Dir)
+	}
+	return filepath.Clean(abs), nil
+}
+
+// mayChange returns an error if the identities of a run may not route to work or cancel it:
+// the work has the permissions of who gave it out.
+func (r *Roles) mayChange(o origin, t *agent.Turn, id string) error {
+	if levelOf(r.o.Setup().Config.Origins, t.Session.CreatedBy, o.Sender) == trust.Admin {
+		return nil
+	}
+	return r.on(o.parent, id, func(_ *parent, i *work.Item) error {
+		var g grant
+		if err := json.Unmarshal(i.Scope, &g); err != nil || g.Sender != o.Sender {
+			return fmt.Errorf("%w: %s", ErrNoWork, clip.Bytes(id, maxStatus))
+		}
+		return nil
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"crabmem/bm25/clip"
 	"crabmem/daemon/agent"
@@ -156,7 +157,8 @@ func (r *Roles) spawnWorker(ctx context.Context, c tool.Call, args workerArgs) (
 		return "", (tool.Scope{}).Member(args.Agent)
 	}
 	// The agent acts with its own permissions, not with those of the caller.
-	o.Scope = root.Intersect(t.Session.Scope)
+	o.Scope = root.Intersect(t.Session.Scope).Intersect(t.Bound())
+	o.Scope.Confined = o.Scope.Confined || c.Scope.Confined
 	switch a := setup.Agents[args.Agent]; {
 	case other && (o.Scope.Confined || args.Interactive):
 		return "", fmt.Errorf("%s is another program: it does no work for confined agents and remote senders, and takes no messages", args.Agent)
@@ -169,8 +171,8 @@ func (r *Roles) spawnWorker(ctx context.Context, c tool.Call, args workerArgs) (
 	default:
 		o.Scope = o.Scope.Intersect(a.Scope)
 	}
-	if args.Dir != "" {
-		o.Dir = args.Dir
+	if o.Dir, err = within(c, args.Dir); err != nil {
+		return "", err
 	}
 	i, err := r.spawn(o, work.Spawn{Kind: record.Worker, Agent: args.Agent, Task: args.Task, Interactive: args.Interactive}, setup.Config.Roles.Workers, nil)
 	if err != nil {
@@ -220,7 +222,10 @@ func (r *Roles) on(session, id string, f func(*parent, *work.Item) error) error 
 }
 
 func (r *Roles) route(ctx context.Context, c tool.Call, args routeArgs) (string, error) {
-	o, _, err := r.originOf(ctx, c)
+	o, t, err := r.originOf(ctx, c)
+	if err == nil {
+		err = r.mayChange(o, t, args.ID)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -233,6 +238,9 @@ func (r *Roles) RouteTo(session, id, message string) (string, error) {
 		return "", err
 	}
 	err := r.on(session, id, func(p *parent, i *work.Item) error {
+		if _, other := r.external(i.Agent); other {
+			return stateErr(id + " is work of another program, which takes no messages")
+		}
 		r.spawning.Lock()
 		defer r.spawning.Unlock()
 		before, _ := i.Status()
@@ -259,7 +267,10 @@ func (r *Roles) RouteTo(session, id, message string) (string, error) {
 }
 
 func (r *Roles) cancel(ctx context.Context, c tool.Call, args cancelArgs) (string, error) {
-	o, _, err := r.originOf(ctx, c)
+	o, t, err := r.originOf(ctx, c)
+	if err == nil {
+		err = r.mayChange(o, t, args.ID)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -292,6 +303,7 @@ func (r *Roles) reply(ctx context.Context, _ tool.Call, args replyArgs) (string,
 	if err := sized("content", args.Content, maxReply); err != nil {
 		return "", err
 	}
+	args.Content = r.o.Record(args.Content)
 	if t := agent.TurnOf(ctx); t != nil {
 		t.Replied(args.Content)
 	}
@@ -307,7 +319,7 @@ func (r *Roles) setStatus(ctx context.Context, _ tool.Call, args statusArgs) (st
 	if strings.TrimSpace(args.Status) == "" {
 		return "", errors.New("empty")
 	}
-	text := clip.Bytes(display.OneLine(args.Status), maxStatus)
+	text := clip.Bytes(display.OneLine(r.o.Record(args.Status)), maxStatus)
 	w.mu.Lock()
 	w.status = text
 	w.mu.Unlock()
@@ -323,11 +335,15 @@ func (r *Roles) report(ctx context.Context, _ tool.Call, args outcomeArgs) (stri
 	if err := sized("text", args.Text, record.MaxResult); err != nil {
 		return "", err
 	}
+	args.Text = r.o.Record(args.Text)
 	w.mu.Lock()
 	w.outcome = &args
 	w.mu.Unlock()
 	return "noted; end now", nil
 }
+
+// textGrace is how long canceled work with an outcome may write its last text.
+const textGrace = time.Minute
 
 // cancel cancels the run. It returns true if the work has given its outcome, which then
 // counts.
@@ -336,6 +352,7 @@ func (w *running) cancel() bool {
 	defer w.mu.Unlock()
 	w.quiet = true
 	if w.outcome != nil {
+		w.last = w.r.o.Now().Add(textGrace)
 		return true
 	}
 	w.stop(errCancelled)

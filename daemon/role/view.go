@@ -93,11 +93,11 @@ func (r *Roles) Answer(ctx context.Context, session, id, text string) error {
 	if v.Question == "" {
 		return stateErr(id + " asks nothing")
 	}
-	l, err := r.o.Sessions.Open(ctx, session, "")
+	l, err := r.o.Sessions.Open(ctx, v.Child, "")
 	if err != nil {
 		return err
 	}
-	return r.o.Sessions.Reply(ctx, l.ID(), text)
+	return r.o.Sessions.Answer(l.ID(), text)
 }
 
 func (r *Roles) sessions() (ids []string) {

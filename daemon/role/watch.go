@@ -26,6 +26,9 @@ func (w *running) supervise(ctx context.Context) {
 		case res := <-ended:
 			timer.Stop()
 			if err := w.finish(ctx, res); errors.Is(err, work.ErrPending) {
+				w.mu.Lock()
+				w.outcome = nil // a run that cannot begin must not end with it again
+				w.mu.Unlock()
 				go func() { ended <- w.run(ctx) }()
 				continue
 			}
@@ -95,6 +98,9 @@ const never = 1000 * time.Hour
 // caller holds mu.
 func (w *running) deadline() (time.Time, error) {
 	c := w.r.o.Setup().Config
+	if !w.last.IsZero() {
+		return w.last, errCancelled
+	}
 	if w.asked {
 		return w.progress.Add(c.Roles.Grace), w.why
 	}
@@ -130,7 +136,7 @@ func (w *running) check() {
 	if now.Before(at) {
 		return
 	}
-	if w.asked || w.Kind == record.Branch {
+	if w.asked || w.Kind == record.Branch || !w.last.IsZero() {
 		w.r.o.Log.Warn("canceled work", "session", w.Session, "work", w.ID, "reason", why.Error())
 		w.stop(why)
 		return

@@ -36,9 +36,7 @@ type person struct {
 
 // Asking asks the user of another session, for a run that does work.
 type Asking struct {
-	Session *Session
-	Turn    chan struct{} // capacity 1, of that session: held while a question is open
-	Wait    time.Duration // for the answer
+	Wait time.Duration // for the answer
 	// Ask shows a question. Ended is called when it is no longer open.
 	Ask   func(agent.Question)
 	Ended func()

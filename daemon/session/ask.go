@@ -105,6 +105,19 @@ func (m *Manager) Reply(ctx context.Context, session uint64, reply string) error
 	return m.asks.answer(ctx, session, reply)
 }
 
+// Answer answers the question of a session, as Reply does, but only one that is open now.
+func (m *Manager) Answer(session uint64, reply string) error {
+	m.asks.mu.Lock()
+	defer m.asks.mu.Unlock()
+	q := m.asks.pending[session]
+	if q == nil {
+		return errtable.Errorf(404, "not_found", "no pending question in session %d", session)
+	}
+	delete(m.asks.pending, session)
+	q.reply <- reply // does not block: capacity 1, first send
+	return nil
+}
+
 // Tools returns ask_user and delegate.
 func (m *Manager) Tools() []tool.Tool { return []tool.Tool{m.askTool(), m.delegateTool()} }
 

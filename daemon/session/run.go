@@ -70,7 +70,7 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 	}
 	l := r.Session
 	if a := r.Asking; a != nil {
-		ctx = context.WithValue(ctx, personKey{}, &person{session: a.Session.id, ctx: ctx, turn: a.Turn, asking: a})
+		ctx = context.WithValue(ctx, personKey{}, &person{session: l.id, ctx: ctx, turn: make(chan struct{}, 1), asking: a})
 	}
 	if l.work && r.Begin == nil {
 		return &errtable.Error{HTTP: http.StatusConflict, Kind: "invalid", Message: "session " + l.StoredID() + " does work of another session", Fix: "crabmem work route sends it a message"}

@@ -134,6 +134,12 @@ func Delegate(agent, creator, sender string) string {
 	return delegatePrefix + agent + ":"
 }
 
+// Delegated reports whether an identity is the creator of the session of a delegated task
+// or of work: the permissions of its run are not in the session's file.
+func Delegated(creator string) bool {
+	return strings.HasPrefix(creator, delegatePrefix) || strings.HasPrefix(creator, workPrefix)
+}
+
 // workPrefix begins the creator of a session that does work of another session; the
 // creator of that session follows.
 const workPrefix = "work-"

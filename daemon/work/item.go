@@ -30,9 +30,10 @@ type Item struct {
 	record.Work // its start
 	parent      *Parent
 
-	mu  sync.Mutex // acquired before the parent's
-	log *sessionlog.Log
-	p   progress
+	mu      sync.Mutex // acquired before the parent's
+	log     *sessionlog.Log
+	p       progress
+	unknown bool // the result of a write
 }
 
 // Status returns the state and the number of the attempt.
@@ -73,6 +74,7 @@ func (i *Item) write(w record.Work) error {
 		return err
 	}
 	if err := i.log.AppendWork(w); err != nil {
+		i.unknown = stopped(err)
 		return err
 	}
 	i.p = next
@@ -164,6 +166,22 @@ func (i *Item) TakeRoutes() (*sessionlog.Message, error) {
 func (i *Item) End(to Status, text string) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if i.unknown { // an earlier end may be in the file
+		if err := i.closeLog(); err != nil {
+			i.parent.home.warn("%s: %v", i.Session, err)
+		}
+		if err := i.use(); err != nil {
+			return err
+		}
+		ends := i.p.ends
+		if _, _, err := i.read(); err != nil {
+			return err
+		}
+		if i.unknown = false; i.p.ends > ends {
+			i.parent.put(i.outcome(i.p.last))
+			return nil
+		}
+	}
 	if i.Interactive && to == (Status{record.Done, Signaled}) {
 		to.State = record.Waiting
 	}

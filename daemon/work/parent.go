@@ -42,10 +42,11 @@ type Parent struct {
 	home *Home
 	log  *sessionlog.Log
 
-	mu     sync.Mutex
-	items  map[string]*Item // open work
-	inbox  []Outcome        // not delivered, in the order of their ends
-	marked bool             // the file of the parent exists
+	mu      sync.Mutex
+	items   map[string]*Item // open work
+	inbox   []Outcome        // not delivered, in the order of their ends
+	marked  bool             // the file of the parent exists
+	unknown bool             // the result of a write
 }
 
 // Spawn describes work.
@@ -61,8 +62,14 @@ type Spawn struct {
 func (p *Parent) Spawn(s Spawn) (*Item, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.unknown {
+		if err := p.again(); err != nil {
+			return nil, err
+		}
+	}
 	open, err := p.log.OpenWork()
 	if err != nil {
+		p.unknown = stopped(err)
 		return nil, err
 	}
 	n := open.Next.B
@@ -173,6 +180,11 @@ const maxDelivered = 100
 func (p *Parent) Deliver(content func([]Outcome) string) ([]Outcome, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.unknown {
+		if err := p.again(); err != nil {
+			return nil, err
+		}
+	}
 	out := p.inbox[:min(len(p.inbox), maxDelivered)]
 	if len(out) == 0 {
 		return nil, nil
@@ -182,6 +194,7 @@ func (p *Parent) Deliver(content func([]Outcome) string) ([]Outcome, error) {
 		m.Work = append(m.Work, out[i].Key())
 	}
 	if err := p.log.Append(m); err != nil { // ◄ the commit point of the delivery
+		p.unknown = stopped(err)
 		return nil, err
 	}
 	p.inbox = slices.Clone(p.inbox[len(out):])
@@ -198,6 +211,38 @@ func (p *Parent) Deliver(content func([]Outcome) string) ([]Outcome, error) {
 		}
 	}
 	return out, nil
+}
+
+// stopped reports whether an error means that a log is to be opened again.
+func stopped(err error) bool {
+	return errors.Is(err, sessionlog.ErrUnknown) || errors.Is(err, sessionlog.ErrStopped)
+}
+
+// again opens the log again, and removes from the inbox what a write with an unknown result
+// has delivered. The caller holds mu.
+func (p *Parent) again() error {
+	l, err := p.home.Sessions.Open(p.log.ID())
+	if err != nil {
+		return err
+	}
+	if err := p.log.Close(); err != nil {
+		p.home.warn("%v", err)
+	}
+	p.log = l
+	open, err := l.OpenWork()
+	if err != nil {
+		return err
+	}
+	p.unknown = false
+	p.inbox = slices.DeleteFunc(p.inbox, func(out Outcome) bool {
+		i := slices.IndexFunc(open.Items, func(w record.Work) bool { return w.ID == out.ID })
+		given := i < 0 || out.N <= open.Items[i].N
+		if given && out.State != record.Waiting {
+			delete(p.items, out.ID)
+		}
+		return given
+	})
+	return nil
 }
 
 // writeOpen appends an open record with the work in items. The caller holds mu.

@@ -21,7 +21,7 @@ func (d *Daemon) admit(p usage.Payer, begins bool) error {
 	return d.usage.Admit(p, usage.Limits{Tokens: a.TokensPerDay, Runs: a.RunsPerMinute, OriginRuns: runs[c.Origins.Level(p.Origin)]}, begins)
 }
 
-// spent counts the tokens of a call of a model. The model offline costs none.
+// spent counts the tokens of a call of a model. The model offline has no tokens.
 func (d *Daemon) spent(ctx context.Context, model string, prompt, completion int) {
 	if model != config.Offline {
 		d.usage.Add(usage.PayerOf(ctx), prompt, completion)

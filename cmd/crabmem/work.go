@@ -167,8 +167,8 @@ func workCancel(c *app) *cobra.Command {
 	return resultCommand(c, &cobra.Command{
 		Use:   "cancel WORK",
 		Short: "cancel work",
-		Long: `Cancel work. The session that gave it out is told with its next message. Work
-that waits for input is closed.`,
+		Long: `Cancel work. The channel reads of it with its next message. Work that waits for
+input is closed.`,
 		Example:           `  crabmem work cancel crab_user_1/w1`,
 		Args:              exactly(1, "WORK"),
 		ValidArgsFunction: completeWork(c),

@@ -57,7 +57,7 @@ type running struct {
 	nudges   int           // since the last successful call
 	asked    bool          // to stop
 	why      error         // why it was asked to stop
-	quiet    bool          // its outcome wakes no one
+	quiet    bool          // its outcome does not wake the channel
 	last     time.Time     // until when a canceled run may write its text; or zero
 	question string        // that the user of the parent is asked; or ""
 }
@@ -133,7 +133,7 @@ func (w *running) asking() *session.Asking {
 	}
 }
 
-// cronSender is the sender of the messages of crons, which no one answers.
+// cronSender is the sender of messages of crons. No user waits for their answers.
 const cronSender = "cron"
 
 // begin adds the task, or the messages since, to the session.
@@ -232,7 +232,7 @@ func (r *Roles) toolLimit(calls []agent.Call) (limit time.Duration) {
 // maxNudges limits the texts without an outcome, one after the other.
 const maxNudges = 2
 
-const nudge = "Your text reaches no one. Call outcome with the result of the task, or go on with the task."
+const nudge = "This text does not reach the conversation. Call outcome with the result of the task, or go on with the task."
 
 // again returns the text that follows an answer without an outcome, or "".
 func (w *running) again() string {

@@ -216,7 +216,7 @@ func (r *Roles) wake(id string) {
 	}
 }
 
-// wakeRetry is the pause after a wake that delivered nothing.
+// wakeRetry is the pause after a wake without a delivery.
 const wakeRetry = 5 * time.Minute
 
 // sender returns the sender of a wake: who gave out the work, and not the session's

@@ -144,8 +144,8 @@ func (r *Roles) Start() error {
 	return err
 }
 
-// For returns what the role of an agent changes in a run of a creator and a sender. Without
-// a role, it changes nothing.
+// For applies the role of an agent to the agent, for a run of a creator and a sender. It
+// returns the time limit of the run, or 0.
 func (r *Roles) For(a *agent.Agent, creator, sender string) (limit time.Duration) {
 	c := r.o.Setup().Config
 	of, _ := c.Agent(a.Name)

@@ -29,7 +29,7 @@ type branchArgs struct {
 }
 
 type workerArgs struct {
-	Task        string `json:"task" jsonschema:"a self-contained task: the worker sees nothing else of this conversation"`
+	Task        string `json:"task" jsonschema:"a self-contained task: the worker does not see this conversation"`
 	Agent       string `json:"agent,omitempty" jsonschema:"who does it; default: worker"`
 	Interactive bool   `json:"interactive,omitempty" jsonschema:"after its result it waits for messages (route)"`
 	Dir         string `json:"dir,omitempty" jsonschema:"working directory; default: that of this conversation"`

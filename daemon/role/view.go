@@ -91,7 +91,7 @@ func (r *Roles) Answer(ctx context.Context, session, id, text string) error {
 		return err
 	}
 	if v.Question == "" {
-		return stateErr(id + " asks nothing")
+		return stateErr(id + " has no question")
 	}
 	l, err := r.o.Sessions.Open(ctx, v.Child, "")
 	if err != nil {

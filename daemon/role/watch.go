@@ -46,7 +46,7 @@ func (w *running) supervise(ctx context.Context) {
 	}
 }
 
-// closeLater closes work that waits for input if it gets none for some time from now on:
+// closeLater closes work that waits for input unless a message arrives in time:
 // a stop of the daemon does not count.
 func (r *Roles) closeLater(p *parent, i *work.Item) {
 	o := i.Last()

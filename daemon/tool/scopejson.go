@@ -52,7 +52,7 @@ func (s Scope) MarshalJSON() ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// UnmarshalJSON decodes the stored form. A key that is missing permits nothing.
+// UnmarshalJSON decodes the stored form. A missing key permits no name.
 func (s *Scope) UnmarshalJSON(b []byte) error {
 	var v scopeJSON
 	err := json.Unmarshal(b, &v)

@@ -64,7 +64,7 @@ func (f *failure) Error() string { return f.text }
 
 var (
 	errTimeout = &failure{work.Timeout, "its time limit is exceeded"}
-	errIdle    = &failure{work.Stalled, "it wrote nothing until its idle time limit"}
+	errIdle    = &failure{work.Stalled, "no output until its idle time limit"}
 
 	done = work.Status{State: record.Done, Reason: work.Signaled}
 )

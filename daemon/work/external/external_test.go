@@ -264,9 +264,9 @@ func TestStopped(t *testing.T) {
 		{config.Exec, "polite", nil, "failed (cancelled)", "w: cancelled", 0},
 		{config.Exec, "stubborn", nil, "failed (cancelled)", "w: cancelled", cancelGrace},
 		{config.Exec, "stubborn", errTimeout, "failed (timeout)", "w: its time limit is exceeded", cancelGrace},
-		{config.Exec, "polite", errIdle, "failed (stalled)", "w: it wrote nothing until its idle time limit", 0},
+		{config.Exec, "polite", errIdle, "failed (stalled)", "w: no output until its idle time limit", 0},
 		{config.ACP, "stays", nil, "failed (cancelled)", "w: cancelled", cancelGrace},
-		{config.ACP, "stays", errIdle, "failed (stalled)", "w: it wrote nothing until its idle time limit", cancelGrace},
+		{config.ACP, "stays", errIdle, "failed (stalled)", "w: no output until its idle time limit", cancelGrace},
 		{config.ACP, "cancels", errTimeout, "failed (timeout)", "w: its time limit is exceeded", 0},
 	} {
 		t.Run(fmt.Sprint(c.protocol, c.how, c.cause), func(t *testing.T) {

@@ -12,7 +12,8 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// TestFullDisk: the disk is full when the outcome is written.
+// TestFullDisk fills the disk while an outcome is written, with an unknown result: it is written
+// and delivered later.
 func TestFullDisk(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.reply = spawn(`{"task":"x"}`, later(time.Minute, call(Outcome, `{"text":"12 passed"}`)))
@@ -30,7 +31,6 @@ func TestFullDisk(t *testing.T) {
 		full = false
 		r.settle(time.Hour)
 		r.send("user", "again")
-		t.Log(r.took())
 		if !strings.Contains(r.lines(parentID), "[w1.1]") {
 			a, err := r.CancelWork(parentID, "w1", "")
 			t.Error("never delivered", r.state(parentID, "w1"), a, err)
@@ -38,7 +38,7 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// TestBadScope: work whose recorded scope cannot be read.
+// TestBadScope resumes work whose recorded scope cannot be read: it fails.
 func TestBadScope(t *testing.T) {
 	for _, scope := range []string{``, `{"tools":["bash"]}`, `{"scope":{"tools":["bash"]}}`, `[]`} {
 		bubble(t, func(r *rig) {
@@ -73,7 +73,8 @@ func TestBadScope(t *testing.T) {
 	}
 }
 
-// TestPendingLoop: a message during the last step of work whose agent then cannot run.
+// TestPendingLoop sends a message during the last step of work whose agent then does not exist:
+// the run is not repeated again and again.
 func TestPendingLoop(t *testing.T) {
 	bubble(t, func(r *rig) {
 		n := 0
@@ -85,8 +86,9 @@ func TestPendingLoop(t *testing.T) {
 		}
 		r.send("user", "go")
 		r.settle(time.Second)
-		a, err := r.RouteTo(parentID, "w1", "more")
-		t.Log(a, err)
+		if a, err := r.RouteTo(parentID, "w1", "more"); err != nil {
+			t.Error(a, err)
+		}
 		delete(r.o.Setup().Agents, "coder")
 		r.fs.Hook = func(faultfs.Call) error {
 			if n++; n > 5000 {
@@ -103,7 +105,8 @@ func TestPendingLoop(t *testing.T) {
 	})
 }
 
-// TestSwallowedRoute: a message between the outcome and the step's end is swallowed.
+// TestSwallowedRoute sends a message between the outcome and the end of its step: a further run
+// takes it in.
 func TestSwallowedRoute(t *testing.T) {
 	bubble(t, func(r *rig) {
 		seen := false
@@ -116,8 +119,9 @@ func TestSwallowedRoute(t *testing.T) {
 		}
 		r.send("user", "go")
 		r.settle(time.Second)
-		a, err := r.RouteTo(parentID, "w1", "and dev")
-		t.Log(a, err)
+		if a, err := r.RouteTo(parentID, "w1", "and dev"); err != nil {
+			t.Error(a, err)
+		}
 		r.settle(time.Hour)
 		if !seen {
 			t.Error("no step with tools saw the message:", r.state(parentID, "w1"), r.lines("worker_work-user_1"))
@@ -125,37 +129,7 @@ func TestSwallowedRoute(t *testing.T) {
 	})
 }
 
-// TestWaiting: work that waits is never closed.
-func TestWaiting(t *testing.T) {
-	bubble(t, func(r *rig) {
-		r.reply = spawn(`{"task":"x","interactive":true}`, call(Outcome, `{"text":"which?"}`))
-		r.send("user", "go")
-		r.settle(72 * time.Hour)
-		if s := r.state(parentID, "w1"); s != "done (closed)" {
-			t.Error(s)
-		}
-	})
-}
-
-// TestDeleteFiles: the conversation is deleted while its work runs.
-func TestDeleteFiles(t *testing.T) {
-	bubble(t, func(r *rig) {
-		r.reply = spawn(`{"task":"x"}`, call("bash", `{"command":"1m"}`))
-		r.send("user", "go")
-		r.settle(time.Second)
-		r.check(r.Abandon(r.t.Context(), parentID))
-		err := r.sessions.WithIdle(r.t.Context(), parentID, func() error { return r.logs.Delete(parentID) })
-		t.Log(err)
-		r.took()
-		r.settle(10 * time.Minute)
-		notes := r.took()
-		if strings.Contains(notes, "worker: bash") || len(r.items) != 0 {
-			t.Errorf("%d items, %d parents: %.600s", len(r.items), len(r.parents), notes)
-		}
-	})
-}
-
-// TestUnknown: a write with an unknown result.
+// TestUnknown makes the result of a delivery unknown: no outcome is lost or delivered twice.
 func TestUnknown(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.reply = func(q *request) answer {
@@ -192,7 +166,6 @@ func TestUnknown(t *testing.T) {
 		}
 		r.settle(2 * time.Hour)
 		r.send("user", "again")
-		t.Log(r.took())
 		if s := r.lines(parentID); !strings.Contains(s, "w1.1") || !strings.Contains(s, "w2.1") {
 			t.Error(s)
 		}
@@ -203,7 +176,8 @@ func workSpawn(scope string) (s work.Spawn) {
 	return work.Spawn{Kind: record.Worker, Agent: "worker", Task: "x", Scope: []byte(scope)}
 }
 
-// TestCancelHangs: cancel of work that gave its outcome and whose last step hangs.
+// TestCancelHangs cancels work with an outcome whose last step does not end: it loses its slot after
+// a minute.
 func TestCancelHangs(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.reply = func(q *request) answer {
@@ -223,7 +197,7 @@ func TestCancelHangs(t *testing.T) {
 	})
 }
 
-// TestNotApplied: a full disk for the outcome, without an unknown result.
+// TestNotApplied fills the disk while an outcome is written, with a known result.
 func TestNotApplied(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.reply = func(q *request) answer {
@@ -248,14 +222,13 @@ func TestNotApplied(t *testing.T) {
 		full = false
 		r.settle(time.Hour)
 		r.send("user", "again")
-		t.Log(r.took())
 		if !strings.Contains(r.lines(parentID), "[w1.1]") {
 			t.Error("never delivered", r.state(parentID, "w1"))
 		}
 	})
 }
 
-// TestWakeRetry: a wake that cannot write is not repeated.
+// TestWakeRetry repeats a wake that could not write.
 func TestWakeRetry(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.reply = spawn(`{"task":"x"}`, call("bash", `{"command":"1m"}`), call(Outcome, `{"text":"12 passed"}`))

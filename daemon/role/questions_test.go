@@ -12,7 +12,7 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// TestCrossAnswer: the reply to ask_user of the channel approves the command of a worker.
+// TestCrossAnswer answers the channel's ask_user while a worker asks: the command does not run.
 func TestCrossAnswer(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.config.Bash.Approve, r.commands = "ask", true
@@ -52,7 +52,7 @@ func TestCrossAnswer(t *testing.T) {
 	})
 }
 
-// TestQueuedQuestion: a worker whose question waits for another one is stalled.
+// TestQueuedQuestion has two workers ask: the second is not stalled.
 func TestQueuedQuestion(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.config.Bash.Approve, r.commands = "ask", true
@@ -76,7 +76,7 @@ func TestQueuedQuestion(t *testing.T) {
 	})
 }
 
-// TestDoubleAnswer: the second answer to a question approves the next command.
+// TestDoubleAnswer answers a question twice: the next command is not approved.
 func TestDoubleAnswer(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.config.Bash.Approve, r.commands = "ask", true
@@ -114,7 +114,7 @@ func TestDoubleAnswer(t *testing.T) {
 	})
 }
 
-// TestEvictedQuestion: the parent is evicted while the work asks.
+// TestEvictedQuestion answers a question after the channel's session was evicted.
 func TestEvictedQuestion(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.config.Bash.Approve, r.commands = "ask", true

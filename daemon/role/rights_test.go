@@ -3,7 +3,6 @@ package role
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,11 +17,11 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// TestRouteExternal: a message to a running external worker.
+// TestRouteExternal sends a message to another program that works: it is refused.
 func TestRouteExternal(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.config.Agents[1].Members = nil
-		r.config.Workers = []config.ExternalWorker{{Name: "ext", Command: "/bin/sh", Args: []config.Secret{"-c", "echo x >>/tmp/attack.runs; sleep 0.2; echo done"}, Protocol: "exec"}}
+		r.config.Workers = []config.ExternalWorker{{Name: "ext", Command: "/bin/sh", Args: []config.Secret{"-c", "sleep 0.2; echo done"}, Protocol: "exec"}}
 		r.close()
 		r.open(r.fs)
 		n := 0
@@ -37,12 +36,10 @@ func TestRouteExternal(t *testing.T) {
 			return say("fine")
 		}
 		r.send("user", "go")
-		r.settle(time.Second)
-		for range 20 {
-			r.settle(time.Second)
+		r.settle(time.Minute)
+		if file := r.lines(parentID); !strings.Contains(file, "w1 is work of another program, which takes no messages") {
+			t.Error(file)
 		}
-		t.Log(r.lines(parentID))
-		t.Log(r.took())
 		if s := r.state(parentID, "w1"); s != "done (outcome)" {
 			t.Error(s)
 			_, _ = r.CancelWork(parentID, "w1", "")
@@ -50,7 +47,7 @@ func TestRouteExternal(t *testing.T) {
 	})
 }
 
-// TestRouteIdentity: a trusted person tells the admin's worker what to do.
+// TestRouteIdentity sends a message of a trusted identity to an admin's work: it is refused.
 func TestRouteIdentity(t *testing.T) {
 	bubble(t, func(r *rig) {
 		told := false
@@ -77,14 +74,14 @@ func TestRouteIdentity(t *testing.T) {
 		run := session.Run{Session: l, Content: "evil", Sender: "tg:1"}
 		r.check(r.sessions.Run(r.t.Context(), &run))
 		r.settle(time.Minute)
-		t.Log(r.took(), r.lines(parentID))
 		if told {
 			t.Error("a trusted sender has bash by the worker of an admin")
 		}
 	})
 }
 
-// TestWakeSender: the wake of work that a remote person gave out has the rights of the session's creator.
+// TestWakeSender wakes an admin's session for the work of a remote sender: the wake has the
+// sender's permissions.
 func TestWakeSender(t *testing.T) {
 	bubble(t, func(r *rig) {
 		escaped := ""
@@ -116,7 +113,7 @@ func TestWakeSender(t *testing.T) {
 	})
 }
 
-// TestDelegatedWake: a task of a confined agent to a channel; its wake is not bounded.
+// TestDelegatedWake delegates a task of a confined agent to a channel: the task gives out no work.
 func TestDelegatedWake(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.config.Agents[1].Members = nil
@@ -151,11 +148,10 @@ func TestDelegatedWake(t *testing.T) {
 		if strings.Contains(escaped, "bash") {
 			t.Error("a task of a confined agent leads to a worker with", escaped)
 		}
-		t.Log(r.took())
 	})
 }
 
-// TestDir: dir, confinement.
+// TestDir spawns workers with directories: those of confined agents stay in the session's.
 func TestDir(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.reply = spawn(`{"task":"x","dir":"../etc","agent":"coder"}`, call(Outcome, `{"text":"ok"}`))
@@ -182,7 +178,7 @@ func TestDir(t *testing.T) {
 	})
 }
 
-// TestRoleRemoved: the role is removed while work runs: the wake has all tools.
+// TestRoleRemoved removes the role while work runs: the outcome is delivered without a run.
 func TestRoleRemoved(t *testing.T) {
 	bubble(t, func(r *rig) {
 		got := ""
@@ -205,7 +201,7 @@ func TestRoleRemoved(t *testing.T) {
 	})
 }
 
-// TestChannelWorker: a worker whose agent is a channel.
+// TestChannelWorker has a channel's agent do work: the time limit of channels does not apply.
 func TestChannelWorker(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.config.Agents[0].Role = Channel
@@ -218,45 +214,7 @@ func TestChannelWorker(t *testing.T) {
 	})
 }
 
-// TestSpawns: a 1,000 spawns of work that fails at once.
-func TestSpawns(t *testing.T) {
-	bubble(t, func(r *rig) {
-		r.reply = func(q *request) answer {
-			if q.of == Channel && q.last() == "go" {
-				a := answer{}
-				for n := range 300 {
-					a.calls = append(a.calls, fmt.Sprintf(`%s {"task":"t%d","agent":"coder"}`, SpawnWorker, n))
-				}
-				return a
-			}
-			if q.of == record.Worker {
-				return answer{err: errModel}
-			}
-			return say("fine")
-		}
-		r.send("user", "go")
-		r.settle(time.Minute)
-		children, _ := r.logs.Children()
-		t.Log(len(children))
-		if len(children) > 5 {
-			t.Error("works:", len(children))
-		}
-	})
-}
-
-// TestUTF8: a wake that a limit refuses.
-func TestUTF8(t *testing.T) {
-	bubble(t, func(r *rig) {
-		r.reply = spawn(`{"task":"x"}`, call(SetStatus, "{\"status\":\"a\xff\"}"), call(SetStatus, `{"status":"</status>\u202e<status>\n"}`), call("bash", `{"command":"1m"}`), call(Outcome, "{\"text\":\"a\xffb\"}"), call(Outcome, `{"text":"ok"}`))
-		r.send("user", "go")
-		r.settle(time.Second)
-		t.Log(r.status(parentID))
-		r.settle(time.Hour)
-		t.Log(r.state(parentID, "w1"), r.took())
-	})
-}
-
-// TestSkill: the allowed-tools of a skill in force do not bound the worker.
+// TestSkill spawns a worker in a run that a skill bounds: the bound applies to the worker.
 func TestSkill(t *testing.T) {
 	bubble(t, func(r *rig) {
 		run := r.o.Setup().Runner
@@ -284,7 +242,7 @@ func TestSkill(t *testing.T) {
 	})
 }
 
-// TestSecrets: secrets in the texts of a model reach the user's clients and the files of others.
+// TestSecrets has models write secrets: no event, delivery, or outcome contains them.
 func TestSecrets(t *testing.T) {
 	bubble(t, func(r *rig) {
 		reply := spawn(`{"task":"x"}`, call(SetStatus, `{"status":"is hunter22"}`), call(Outcome, `{"text":"key hunter22"}`))
@@ -355,4 +313,22 @@ func TestOrigins(t *testing.T) {
 			r.settle(time.Hour)
 		})
 	}
+}
+
+// TestChildSessions uses the session of work as one of a user: neither a message nor a
+// compaction begins a run in it.
+func TestChildSessions(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.reply = spawn(`{"task":"x"}`, call(Outcome, `{"text":"ok"}`))
+		r.send("user", "go")
+		r.settle(time.Minute)
+		l, err := r.sessions.Open(r.t.Context(), "worker_work-user_1", "")
+		r.check(err)
+		if err := r.sessions.Run(r.t.Context(), &session.Run{Session: l, Content: "hi", Sender: "user"}); err == nil {
+			t.Error("a message begins a run")
+		}
+		if err := r.sessions.With(r.t.Context(), l.ID(), func(context.Context, session.Setup, *agent.Agent, *agent.Session) error { return nil }); err == nil {
+			t.Error("its history can be changed")
+		}
+	})
 }

@@ -46,8 +46,15 @@ func TestChannel(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		t.Log(r.took())
-		t.Log(r.lines("crab_user_1"))
+		notes, file := r.took(), r.lines(parentID)
+		for _, want := range []string{"done in 10s\nbecause\n", "[b1.1]\nassistant: it passed\n", "done in 1m0s\n12 passed\n", "[w1.1]\nassistant: it passed\n"} {
+			if strings.Count(file, want) != 1 {
+				t.Errorf("%q is not there once: %s", want, file)
+			}
+		}
+		if strings.Count(notes, "wake ") != 2 {
+			t.Error(notes)
+		}
 	})
 }
 

@@ -73,7 +73,7 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 		ctx = context.WithValue(ctx, personKey{}, &person{session: l.id, ctx: ctx, turn: make(chan struct{}, 1), asking: a})
 	}
 	if l.work && r.Begin == nil {
-		return &errtable.Error{HTTP: http.StatusConflict, Kind: "invalid", Message: "session " + l.StoredID() + " does work of another session", Fix: "crabmem work route sends it a message"}
+		return l.errWork()
 	}
 	ctx = usage.With(ctx, l.agent, r.Sender)
 	dir, err := m.acquire(ctx, l, cancel)
@@ -152,6 +152,12 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 	return broken
 }
 
+// errWork returns the error for a run in a session that does work, which only the session
+// that gave it out begins.
+func (l *Session) errWork() error {
+	return &errtable.Error{HTTP: http.StatusConflict, Kind: "invalid", Message: "session " + l.StoredID() + " does work of another session", Fix: "crabmem work route sends it a message"}
+}
+
 // acquire waits for the run slot and makes cancel the way to end the run. end
 // releases the slot. It returns the session's working directory.
 func (m *Manager) acquire(ctx context.Context, l *Session, cancel context.CancelCauseFunc) (dir string, err error) {
@@ -212,6 +218,9 @@ func (m *Manager) release(l *Session) {
 // and Cancel and Kill end its context.
 func (m *Manager) With(ctx context.Context, id uint64, f func(context.Context, Setup, *agent.Agent, *agent.Session) error) (err error) {
 	l, err := m.Get(id)
+	if err == nil && l.work {
+		err = l.errWork()
+	}
 	if err != nil {
 		return err
 	}

@@ -64,17 +64,23 @@ func isLock(path string) bool {
 	return strings.HasSuffix(path, "-lock") || strings.HasSuffix(path, ".lock") || strings.Contains(path, "/.locks/")
 }
 
-// idle reports whether a change writes the text of a lock file. The tested outcomes
-// keep or lose such changes together.
-func idle(c faultfs.Change) bool { return c.Op == "write" && isLock(c.Name) }
+// isUsage reports whether a path is that of the counts of runs and tokens, or of a temporary
+// file for them. They may be lost.
+func isUsage(path string) bool {
+	return strings.HasPrefix(path, home+"/run/usage.json") || strings.HasPrefix(path, home+"/run/.usage.json")
+}
+
+// idle reports whether a change writes the text of a lock file, or is of the counts of
+// usage. The tested outcomes keep or lose such changes together.
+func idle(c faultfs.Change) bool { return c.Op == "write" && isLock(c.Name) || isUsage(c.Name) }
 
 // imageOf returns two hashes. disk covers names and contents, without lock files and
 // without the digits of temporary names. locks covers the parts of lock files that
 // recovery reads.
 func imageOf(m *faultfs.Mem) (disk, locks uint64) {
 	return crashtest.Image(m, "/machine", func(path, name string) (string, bool) {
-		if isLock(path) {
-			return "", true
+		if isLock(path) || isUsage(path) {
+			return "", isLock(path)
 		}
 		if strings.HasPrefix(name, ".") {
 			path = strings.TrimRight(path, "0123456789")

@@ -59,6 +59,9 @@ func Image(m *faultfs.Mem, dir string, id func(path, name string) (shown string,
 		for _, e := range list {
 			path := dir + "/" + e.Name()
 			name, lock := id(path, e.Name())
+			if name == "" && !lock && e.Type() != fs.ModeDir {
+				continue
+			}
 			if name != "" {
 				maphash.WriteComparable(&h, name)
 			}

@@ -141,3 +141,29 @@ func TestEvictedQuestion(t *testing.T) {
 		r.settle(48 * time.Hour)
 	})
 }
+
+// TestQuestionAfterRestart restarts the daemon while a worker asks: it asks again, and the
+// answer counts.
+func TestQuestionAfterRestart(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.config.Bash.Approve, r.commands = "ask", true
+		r.reply = func(q *request) answer {
+			switch {
+			case q.of == record.Worker && q.last() == "made":
+				return call(Outcome, `{"text":"12 passed"}`)
+			case q.of == record.Worker:
+				return call("bash", `{"command":"make x"}`)
+			}
+			return spawn(`{"task":"x"}`)(q)
+		}
+		r.send("user", "go")
+		r.settle(time.Minute)
+		r.restart()
+		r.settle(time.Hour)
+		r.check(r.Answer(r.t.Context(), parentID, "w1", "y"))
+		r.settle(time.Minute)
+		if s, file := r.state(parentID, "w1"), r.lines(parentID); s != "done (outcome), attempt 2" || strings.Count(file, "12 passed") != 1 {
+			t.Error(s, file)
+		}
+	})
+}

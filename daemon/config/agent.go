@@ -77,7 +77,10 @@ func (l *loader) agents(c *Config, top *section, models, workers map[string]plac
 		if a.broken {
 			continue
 		}
-		a.agent.Members = slices.DeleteFunc(a.agent.Members, func(m string) bool { return all[m] != nil && all[m].broken })
+		usable := slices.DeleteFunc(slices.Clone(a.agent.Members), func(m string) bool { return all[m] != nil && all[m].broken })
+		if len(usable) > 0 { // an empty list would permit all agents
+			a.agent.Members = usable
+		}
 		a.agent.FollowsActive = a.agent.Model == "" || name == Crab
 		a.agent.Model = cmp.Or(a.agent.Model, c.Model)
 		a.agent.Memory = a.agent.Memory && c.Memory

@@ -570,6 +570,15 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+// TestBrokenMembers: an agent whose members all have invalid files keeps them, because an
+// agent without members may delegate to all.
+func TestBrokenMembers(t *testing.T) {
+	c := load(t, map[string]string{"config.toml": "[system.crab]\nmembers = ['bad']\n", "agents/bad.md": "---\nx: [\n---\n"})
+	if d := cmp.Diff([]string{"bad"}, c.Agents[0].Members); d != "" {
+		t.Errorf("members: %s", d)
+	}
+}
+
 // TestBroken checks that a missing key, and an invalid agent, leave out that part only.
 func TestBroken(t *testing.T) {
 	c := load(t, map[string]string{

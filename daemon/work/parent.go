@@ -152,10 +152,18 @@ func (h *Home) warn(format string, args ...any) {
 }
 
 // ID returns the ID of the session.
-func (p *Parent) ID() string { return p.log.ID() }
+func (p *Parent) ID() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.ID()
+}
 
 // Meta returns the meta line of the session.
-func (p *Parent) Meta() sessionlog.Meta { return p.log.Meta() }
+func (p *Parent) Meta() sessionlog.Meta {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.Meta()
+}
 
 // put adds an outcome to the inbox.
 func (p *Parent) put(o Outcome) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"crabmem/crmem/vfs/faultfs"
@@ -91,8 +92,9 @@ func (w *world) step() {
 	case 7:
 		w.crash(func() *faultfs.Mem { return w.fs.Crash() })
 	default:
-		time.Sleep(time.Duration(w.n(600)) * time.Second)
+		w.settle(time.Duration(w.n(600)) * time.Second)
 	}
+	synctest.Wait()
 }
 
 // crash stops the machine at a random moment of the next message, and starts it from what
@@ -102,7 +104,7 @@ func (w *world) crash(take func() *faultfs.Mem) {
 	var acked map[string]int
 	calls, at := 0, w.n(60)
 	var mu sync.Mutex
-	w.fs.Hook = func(faultfs.Call) error {
+	w.hook(func(faultfs.Call) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if calls++; calls == at {
@@ -112,9 +114,9 @@ func (w *world) crash(take func() *faultfs.Mem) {
 			w.facts.Unlock()
 		}
 		return nil
-	}
+	})
 	w.send("user", "go")
-	time.Sleep(time.Duration(w.n(300)) * time.Second)
+	w.settle(time.Duration(w.n(300)) * time.Second)
 	mu.Lock()
 	if image == nil {
 		image, acked = take(), maps.Clone(w.acked)
@@ -127,6 +129,7 @@ func (w *world) crash(take func() *faultfs.Mem) {
 	w.facts.Unlock()
 	w.open(image)
 	w.check(w.Start())
+	synctest.Wait()
 }
 
 // verify checks the files: each start has its outcomes, each outcome is delivered exactly
@@ -264,6 +267,9 @@ func history(t *testing.T, seed uint64) {
 // TestHistories runs random histories. CRABMEM_ROLE_HISTORIES sets their number.
 func TestHistories(t *testing.T) {
 	first, count := uint64(1), 40
+	if testing.Short() {
+		count = 10
+	}
 	if n, err := strconv.Atoi(os.Getenv("CRABMEM_ROLE_HISTORIES")); err == nil {
 		count, first = n, uint64(time.Now().UnixNano())
 	}

@@ -18,12 +18,12 @@ func TestFullDisk(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.reply = spawn(`{"task":"x"}`, later(time.Minute, call(Outcome, `{"text":"12 passed"}`)))
 		full := false
-		r.fs.Hook = func(c faultfs.Call) error {
+		r.hook(func(c faultfs.Call) error {
 			if full && (c.Op == "write" || c.Op == "sync" || c.Op == "datasync") {
 				return errModel
 			}
 			return nil
-		}
+		})
 		r.send("user", "go")
 		r.settle(30 * time.Second)
 		full = true
@@ -90,12 +90,12 @@ func TestPendingLoop(t *testing.T) {
 			t.Error(a, err)
 		}
 		delete(r.o.Setup().Agents, "coder")
-		r.fs.Hook = func(faultfs.Call) error {
+		r.hook(func(faultfs.Call) error {
 			if n++; n > 5000 {
 				r.o.Setup().Agents["coder"] = r.o.Setup().Agents["plain"]
 			}
 			return nil
-		}
+		})
 		r.settle(2 * time.Minute)
 		notes := r.took()
 		if c := strings.Count(notes, "turn failed"); c > 3 {
@@ -146,12 +146,12 @@ func TestUnknown(t *testing.T) {
 			return say("bye")
 		}
 		bad := false
-		r.fs.Hook = func(c faultfs.Call) error {
+		r.hook(func(c faultfs.Call) error {
 			if bad && (c.Op == "write" || c.Op == "sync" || c.Op == "datasync" || c.Op == "truncate") && strings.Contains(c.Name, parentID) {
 				return errModel
 			}
 			return nil
-		}
+		})
 		r.send("user", "go")
 		r.settle(50 * time.Second)
 		bad = true
@@ -208,12 +208,12 @@ func TestNotApplied(t *testing.T) {
 			return spawn(`{"task":"x"}`, later(time.Minute, call(Outcome, `{"text":"12 passed"}`)))(q)
 		}
 		full := false
-		r.fs.Hook = func(c faultfs.Call) error {
+		r.hook(func(c faultfs.Call) error {
 			if full && c.Op == "write" {
 				return &faultfs.Fault{Err: syscall.ENOSPC}
 			}
 			return nil
-		}
+		})
 		r.published = func(e agent.Event) {}
 		r.send("user", "go")
 		r.settle(30 * time.Second)
@@ -233,12 +233,12 @@ func TestWakeRetry(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.reply = spawn(`{"task":"x"}`, call("bash", `{"command":"1m"}`), call(Outcome, `{"text":"12 passed"}`))
 		full := false
-		r.fs.Hook = func(c faultfs.Call) error {
+		r.hook(func(c faultfs.Call) error {
 			if full && c.Op == "write" && strings.Contains(c.Name, parentID) {
 				return &faultfs.Fault{Err: syscall.ENOSPC}
 			}
 			return nil
-		}
+		})
 		r.send("user", "go")
 		full = true
 		r.settle(2 * time.Minute)

@@ -48,8 +48,26 @@ type rig struct {
 	// published receives the events of work; nil: none.
 	published func(agent.Event)
 
+	turn  sync.Mutex // held by reply and fault; orders what the test does with what runs do
+	steps int
+	fault func(faultfs.Call) error
+
 	mu    sync.Mutex
 	notes []string
+}
+
+// order orders what the caller did with what runs do next.
+func (r *rig) order() {
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	r.steps++
+}
+
+// hook has a function called before each call of the file system.
+func (r *rig) hook(f func(faultfs.Call) error) {
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	r.fault = f
 }
 
 // request is a request to the model.
@@ -98,7 +116,9 @@ func (r *rig) Stream(ctx context.Context, m model.Request) iter.Seq2[model.Chunk
 		}
 	}
 	return func(yield func(model.Chunk, error) bool) {
+		r.turn.Lock()
 		a := r.reply(q)
+		r.turn.Unlock()
 		if a.after > 0 {
 			select {
 			case <-time.After(a.after):
@@ -172,7 +192,15 @@ func bubble(t *testing.T, f func(r *rig)) {
 func (r *rig) open(fs *faultfs.Mem) {
 	r.t.Helper()
 	var err error
-	r.fs = fs
+	r.fs, r.fault = fs, nil
+	fs.Hook = func(c faultfs.Call) error {
+		r.turn.Lock()
+		defer r.turn.Unlock()
+		if r.fault == nil {
+			return nil
+		}
+		return r.fault(c)
+	}
 	r.store, err = crmem.Open(rigHome+"/memory.db", &crmem.Options{FS: fs})
 	r.check(err)
 	r.logs, err = sessionlog.OpenDir(rigHome+"/sessions", &sessionlog.Options{FS: fs})
@@ -184,17 +212,21 @@ func (r *rig) open(fs *faultfs.Mem) {
 		return a
 	}}))
 	var setup session.Setup
+	current := func() session.Setup {
+		r.order()
+		return setup
+	}
 	r.sessions = session.New(session.Options{
 		FS: fs, Home: rigHome, Dir: "/work", Log: log, Now: time.Now, Logs: r.logs,
 		Space: func(_ string, f func(*crmem.Store) error) error { return f(r.store) }, Own: func(string) string { return space.Main },
-		Setup: func() session.Setup { return setup }, Forget: func(uint64) {}, Ran: func(time.Duration) {},
+		Setup: current, Forget: func(uint64) {}, Ran: func(time.Duration) {},
 		Kind:  func(err error) string { return errtable.Find(err).Kind },
 		InUse: func(id string) error { return r.InUse(id) },
 		Role:  func(a *agent.Agent, creator, sender string) time.Duration { return r.For(a, creator, sender) },
 	})
 	r.Roles = New(Options{
 		Work:     &work.Home{FS: fs, Path: rigHome, Sessions: r.logs, Now: time.Now, Warn: func(line string) { r.note("work %s", line) }},
-		Sessions: r.sessions, Setup: func() session.Setup { return setup }, Log: log, Now: time.Now, Leaves: func(string) error { return nil },
+		Sessions: r.sessions, Setup: current, Log: log, Now: time.Now, Leaves: func(string) error { return nil },
 		Record: func(text string) string { return strings.ReplaceAll(text, "hunter22", "[secret]") },
 		Publish: func(_, _, _ string, e agent.Event) {
 			r.note("%s %s %s", e.Kind, e.ID, e.Note)
@@ -248,7 +280,9 @@ func (r *rig) restart() {
 	r.t.Helper()
 	r.close()
 	r.open(r.fs)
+	r.order()
 	r.check(r.Start())
+	synctest.Wait()
 }
 
 // send sends a message of an identity, and returns the answer.
@@ -262,7 +296,11 @@ func (r *rig) send(sender, text string) string {
 		}
 		return nil
 	}}
-	if err := r.sessions.Run(r.t.Context(), &run); err != nil {
+	r.order()
+	err = r.sessions.Run(r.t.Context(), &run)
+	synctest.Wait() // what the test does next is concurrent with no run
+	r.order()
+	if err != nil {
 		return "error: " + err.Error()
 	}
 	return run.Answer

@@ -60,8 +60,10 @@ func TestChannel(t *testing.T) {
 
 // settle waits until all work has ended or waits for a timer, for a time.
 func (r *rig) settle(d time.Duration) {
+	r.order()
 	time.Sleep(d)
 	synctest.Wait()
+	r.order()
 }
 
 // states returns the states of the session's work on the disk.

@@ -172,10 +172,11 @@ func (t *session) check(got []string) error {
 			half = "assistant " + piece
 			continue
 		}
-		if text == half {
+		isHalf := text == half
+		half = ""
+		if isHalf && !slices.ContainsFunc(t.lines[at:], func(x *line) bool { return x.text == text }) {
 			continue
 		}
-		half = ""
 		for at < len(t.lines) && !t.lines[at].fits(text) {
 			if t.lines[at].acked {
 				return fmt.Errorf("found %q instead of the acknowledged %q; all lines: %q", text, t.lines[at].text, got)

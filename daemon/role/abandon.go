@@ -4,30 +4,29 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/work"
-	"crabmem/sessionlog/record"
 )
 
 // InUse returns an error if a session has open work, or does it.
 func (r *Roles) InUse(session string) error {
-	r.mu.Lock()
-	_, works := r.items[session]
-	r.mu.Unlock()
 	r.opening.Lock()
 	defer r.opening.Unlock()
-	if r.parents[session] != nil || works {
-		return &errtable.Error{HTTP: http.StatusConflict, Kind: "busy", Message: "session " + session + " has open work", Fix: "crabmem work list lists it; wait until it has ended, or cancel it"}
+	what := ""
+	if r.parents[session] != nil {
+		what = " has open work"
 	}
-	for _, p := range r.parents { // work that waits has its file open
-		for _, i := range p.Items() {
-			if i.Session == session {
-				return &errtable.Error{HTTP: http.StatusConflict, Kind: "busy", Message: "session " + session + " does work that is open", Fix: "crabmem work list lists it; wait until it has ended, or cancel it"}
-			}
+	for _, p := range r.parents {
+		if slices.ContainsFunc(p.Items(), func(i *work.Item) bool { return i.Session == session }) {
+			what = " does work that is open"
 		}
 	}
-	return nil
+	if what == "" {
+		return nil
+	}
+	return &errtable.Error{HTTP: http.StatusConflict, Kind: "busy", Message: "session " + session + what, Fix: "crabmem work list lists it; wait until it has ended, or cancel it"}
 }
 
 // Abandon cancels the work of a session that is about to be deleted, and waits until its
@@ -50,10 +49,8 @@ func (r *Roles) Abandon(ctx context.Context, session string) error {
 		}
 	}
 	for _, i := range p.Items() {
-		if status, _ := i.Status(); status.State == record.Waiting {
-			if err := i.End(work.Status{State: record.Done, Reason: work.Closed}, ""); err != nil && !errors.Is(err, work.ErrTransition) {
-				return err
-			}
+		if err := i.End(closed, ""); err != nil && !errors.Is(err, work.ErrTransition) {
+			return err
 		}
 	}
 	r.opening.Lock()

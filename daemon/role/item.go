@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,6 +33,13 @@ type grant struct {
 	Sender string     `json:"sender"`
 	Dir    string     `json:"dir,omitempty"`
 	Scope  tool.Scope `json:"scope"`
+}
+
+// grantOf returns the grant that the start of work records. With an error, it permits
+// nothing.
+func grantOf(i *work.Item) (g grant, err error) {
+	err = json.Unmarshal(i.Scope, &g)
+	return g, err
 }
 
 // running is work with an active run.
@@ -65,7 +73,8 @@ type running struct {
 // start begins a run of work, whose slot is reserved. The caller's use of p goes to it.
 func (r *Roles) start(p *parent, i *work.Item, fork []sessionlog.Message) error {
 	w := &running{Item: i, r: r, p: p, fork: fork, begun: r.o.Now(), progress: r.o.Now(), ended: make(chan struct{})}
-	if err := json.Unmarshal(i.Scope, &w.grant); err != nil {
+	var err error
+	if w.grant, err = grantOf(i); err != nil {
 		w.invalid = fmt.Errorf("recorded scope: %w", err)
 	}
 	ctx, stop := context.WithCancelCause(r.ctx)
@@ -160,7 +169,6 @@ func (w *running) begin(s *agent.Session) (bool, error) {
 func (w *running) adapt(a *agent.Agent) {
 	c := w.r.o.Setup().Config
 	of, _ := c.Agent(a.Name)
-	steps := c.Roles.Steps.Worker
 	if w.Kind == record.Branch {
 		a.Concludes, a.Offers, a.Repeats = true, listed(branchTools), agent.Repeats{Note: 3, Refuse: 5}
 		a.MaxIterations = c.Roles.Steps.Branch
@@ -168,19 +176,11 @@ func (w *running) adapt(a *agent.Agent) {
 	}
 	a.Concludes, a.Repeats = false, agent.Repeats{Note: 4, Refuse: 7}
 	a.Offers = workerOffers
-	if of.Origins["max_iterations"].Path == "" {
-		a.MaxIterations = steps
-	}
+	limitSteps(a, &of, c.Roles.Steps.Worker)
 }
 
 // workerOffers reports whether a worker has a tool that its scope permits.
-func workerOffers(name string) bool {
-	switch name {
-	case Branch, SpawnWorker, Route, Cancel, Reply, tool.AskUser:
-		return false
-	}
-	return true
-}
+func workerOffers(name string) bool { return !slices.Contains(allChannelTools, name) }
 
 // event notes the progress of a run.
 func (w *running) event(e agent.Event) {
@@ -289,15 +289,15 @@ func (w *running) finish(ctx context.Context, res result) error {
 	var err error
 	if !stopping {
 		err = w.end(res)
-		if errors.Is(err, work.ErrPending) && ctx.Err() != nil { // the message cannot be taken in
-			w.mu.Lock()
-			w.outcome = nil
-			w.mu.Unlock()
-			return w.finish(ctx, w.resultOf(ctx, context.Cause(ctx), ""))
-		}
-		if errors.Is(err, work.ErrPending) {
+	}
+	if errors.Is(err, work.ErrPending) {
+		w.mu.Lock()
+		w.outcome = nil // neither a run that cannot begin nor a canceled one ends with it again
+		w.mu.Unlock()
+		if ctx.Err() == nil {
 			return err
 		}
+		return w.finish(ctx, w.resultOf(ctx, context.Cause(ctx), ""))
 	}
 	w.r.mu.Lock()
 	delete(w.r.items, w.Session)
@@ -357,5 +357,5 @@ func (w *running) line(now time.Time) string {
 	return text
 }
 
-// quoted returns the begin of a text of a model, as one escaped line.
+// quoted returns the beginning of a text of a model, as one escaped line.
 func quoted(text string) string { return fmt.Sprintf("%q", display.Short(display.OneLine(text), 60)) }

@@ -2,7 +2,6 @@ package role
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -224,8 +223,7 @@ const wakeRetry = 5 * time.Minute
 func (p *parent) sender(creator string) string {
 	sender := ""
 	for _, i := range p.Items() {
-		var g grant
-		_ = json.Unmarshal(i.Scope, &g) // without a sender it has no permissions
+		g, _ := grantOf(i)
 		switch {
 		case sender == "" || sender == cronSender && g.Sender == creator:
 			sender = cmp.Or(sender, g.Sender)

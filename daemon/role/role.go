@@ -38,8 +38,8 @@ const (
 const Channel = "channel"
 
 var (
-	channelTools = []string{Branch, SpawnWorker, Route, Cancel, Reply, tool.AskUser}
-	branchTools  = []string{SpawnWorker, tool.Recall, tool.Remember, tool.Forget, tool.SessionSearch}
+	allChannelTools = []string{Branch, SpawnWorker, Route, Cancel, Reply, tool.AskUser}
+	branchTools     = []string{SpawnWorker, tool.Recall, tool.Remember, tool.Forget, tool.SessionSearch}
 )
 
 // The prompts are messages before the task or the question of a run.
@@ -153,23 +153,33 @@ func (r *Roles) For(a *agent.Agent, creator, sender string) (limit time.Duration
 		return 0
 	}
 	a.Concludes, a.Repeats = true, agent.Repeats{Note: 2, Refuse: 4}
-	if of.Origins["max_iterations"].Path == "" {
-		a.MaxIterations = c.Roles.Steps.Channel
-	}
-	a.Offers = r.channelOffers(c, creator, sender)
+	limitSteps(a, &of, c.Roles.Steps.Channel)
+	a.Offers = listed(channelTools(c, creator, sender))
 	return c.Roles.ChannelTimeout
 }
 
-// channelOffers returns the tools of a channel for a creator and a sender.
-func (r *Roles) channelOffers(c *config.Config, creator, sender string) tool.Offers {
-	list := channelTools
+// limitSteps limits the steps of a run, unless the agent's configuration does.
+func limitSteps(a *agent.Agent, of *config.Agent, n int) {
+	if of.Origins["max_iterations"].Path == "" {
+		a.MaxIterations = n
+	}
+}
+
+// channelTools returns the tools of a channel for a creator and a sender.
+func channelTools(c *config.Config, creator, sender string) []string {
+	list := allChannelTools
 	if levelOf(c.Origins, creator, sender) == trust.Untrusted {
 		list = []string{Reply, tool.AskUser}
 		if c.Origins.Allows(creator, sender, Branch) {
 			list = append(list, Branch)
 		}
 	}
-	return func(name string) bool { return slices.Contains(list, name) }
+	return list
+}
+
+// listed returns the offer of some tools.
+func listed(names []string) tool.Offers {
+	return func(name string) bool { return slices.Contains(names, name) }
 }
 
 // levelOf returns the lower trust of two identities.

@@ -36,17 +36,19 @@ func (r *Roles) forkOf(t *agent.Turn) (*record.WorkFrom, []sessionlog.Message) {
 			return nil, ms
 		}
 		if l.Kind == record.KindMessage {
-			if from = last; l.Message.Role != record.RoleAssistant || len(l.Message.ToolCalls) == 0 {
-				from = record.NewWorkFrom(n, l.Raw)
+			before := last
+			if last = record.NewWorkFrom(n, l.Raw); l.Message.Role == record.RoleAssistant && len(l.Message.ToolCalls) > 0 {
+				from = before
+			} else {
+				from = last
 			}
-			last = record.NewWorkFrom(n, l.Raw)
 		}
 	}
 	return from, ms
 }
 
-// spawn starts work unless a limit is reached.
-func (r *Roles) spawn(o origin, s work.Spawn, most int, fork []sessionlog.Message) (*work.Item, error) {
+// spawn starts work unless a limit is reached. A branch begins with the messages of t.
+func (r *Roles) spawn(o origin, s work.Spawn, most int, t *agent.Turn) (*work.Item, error) {
 	p, err := r.use(o.parent)
 	if err != nil {
 		return nil, err
@@ -64,6 +66,10 @@ func (r *Roles) spawn(o origin, s work.Spawn, most int, fork []sessionlog.Messag
 		if status, _ := i.Status(); status.State == record.Running && i.Agent == s.Agent && i.Task == s.Task && i.Kind == s.Kind {
 			return nil, fmt.Errorf("%s does this already", i.ID)
 		}
+	}
+	var fork []sessionlog.Message
+	if s.Kind == record.Branch {
+		s.From, fork = r.forkOf(t)
 	}
 	i, err := p.Spawn(s)
 	if err != nil {
@@ -140,8 +146,7 @@ func (r *Roles) mayChange(o origin, t *agent.Turn, id string) error {
 		return nil
 	}
 	return r.on(o.parent, id, func(_ *parent, i *work.Item) error {
-		var g grant
-		if err := json.Unmarshal(i.Scope, &g); err != nil || g.Sender != o.Sender {
+		if g, err := grantOf(i); err != nil || g.Sender != o.Sender {
 			return fmt.Errorf("%w: %s", ErrNoWork, clip.Bytes(id, maxStatus))
 		}
 		return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,11 +17,6 @@ import (
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
 )
-
-// listed returns the offer of some tools.
-func listed(names []string) tool.Offers {
-	return func(name string) bool { return slices.Contains(names, name) }
-}
 
 type branchArgs struct {
 	Question string `json:"question" jsonschema:"what to think about"`
@@ -98,7 +92,7 @@ func (r *Roles) tools() []tool.Tool {
 // origin is where a tool of a role was called: the session that gives out the work, and
 // who is at its root.
 type origin struct {
-	parent, agent string
+	parent string
 	grant
 }
 
@@ -108,7 +102,7 @@ func (r *Roles) originOf(ctx context.Context, c tool.Call) (origin, *agent.Turn,
 	if t == nil || t.Session.Log == nil {
 		return origin{}, nil, errors.New("this tool is only available in a session")
 	}
-	o := origin{t.Session.Log.ID(), c.Agent, grant{Sender: t.Sender, Dir: c.Dir, Scope: c.Scope}}
+	o := origin{t.Session.Log.ID(), grant{Sender: t.Sender, Dir: c.Dir, Scope: c.Scope}}
 	if w := r.active(t); w != nil {
 		o.parent, o.Sender = w.p.ID(), w.grant.Sender
 	}
@@ -123,12 +117,11 @@ func (r *Roles) branch(ctx context.Context, c tool.Call, args branchArgs) (strin
 	if err := sized("question", args.Question, maxQuestion); err != nil {
 		return "", err
 	}
-	from, fork := r.forkOf(t)
 	most := r.o.Setup().Config.Roles.Branches
 	if levelOf(r.o.Setup().Config.Origins, t.Session.CreatedBy, t.Sender) == trust.Untrusted {
 		most = min(most, 1)
 	}
-	i, err := r.spawn(o, work.Spawn{Kind: record.Branch, Agent: c.Agent, Task: args.Question, From: from}, most, fork)
+	i, err := r.spawn(o, work.Spawn{Kind: record.Branch, Agent: c.Agent, Task: args.Question}, most, t)
 	if err != nil {
 		return "", err
 	}
@@ -174,7 +167,7 @@ func (r *Roles) spawnWorker(ctx context.Context, c tool.Call, args workerArgs) (
 	if o.Dir, err = within(c, args.Dir); err != nil {
 		return "", err
 	}
-	i, err := r.spawn(o, work.Spawn{Kind: record.Worker, Agent: args.Agent, Task: args.Task, Interactive: args.Interactive}, setup.Config.Roles.Workers, nil)
+	i, err := r.spawn(o, work.Spawn{Kind: record.Worker, Agent: args.Agent, Task: args.Task, Interactive: args.Interactive}, setup.Config.Roles.Workers, t)
 	if err != nil {
 		return "", err
 	}
@@ -290,13 +283,18 @@ func (r *Roles) CancelWork(session, id, reason string) (did string, err error) {
 			}
 			return nil
 		}
-		if status, _ := i.Status(); status.State != record.Waiting || i.End(work.Status{State: record.Done, Reason: work.Closed}, "") != nil {
-			return stateError(i)
-		}
 		did = id + " is closed"
+		if err := i.End(closed, ""); errors.Is(err, work.ErrTransition) {
+			return stateError(i)
+		} else if err != nil {
+			return err
+		}
 		return nil
 	})
-	return did, err
+	if err != nil {
+		return "", err
+	}
+	return did, nil
 }
 
 func (r *Roles) reply(ctx context.Context, _ tool.Call, args replyArgs) (string, error) {

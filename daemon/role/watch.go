@@ -26,9 +26,6 @@ func (w *running) supervise(ctx context.Context) {
 		case res := <-ended:
 			timer.Stop()
 			if err := w.finish(ctx, res); errors.Is(err, work.ErrPending) {
-				w.mu.Lock()
-				w.outcome = nil // a run that cannot begin must not end with it again
-				w.mu.Unlock()
 				go func() { ended <- w.run(ctx) }()
 				continue
 			}
@@ -36,7 +33,7 @@ func (w *running) supervise(ctx context.Context) {
 		case <-timer.C:
 			if ctx.Err() != nil {
 				w.r.o.Log.Error("a run of work does not end", "session", w.Session, "work", w.ID, "reason", context.Cause(ctx).Error())
-				if ctx.Err() != nil && w.r.ctx.Err() == nil {
+				if w.r.ctx.Err() == nil {
 					_ = w.finish(ctx, w.resultOf(ctx, context.Cause(ctx), "")) // logged
 				}
 				return
@@ -45,6 +42,9 @@ func (w *running) supervise(ctx context.Context) {
 		}
 	}
 }
+
+// closed ends work that waits for input. No other work can end so.
+var closed = work.Status{State: record.Done, Reason: work.Closed}
 
 // closeLater closes work that waits for input unless a message arrives in time:
 // a stop of the daemon does not count.
@@ -67,11 +67,10 @@ func (r *Roles) close(session, id string, n int) {
 	}
 	defer r.done(p)
 	for _, i := range p.Items() {
-		status, _ := i.Status()
-		if o := i.Last(); i.ID != id || status.State != record.Waiting || o == nil || o.N != n {
+		if o := i.Last(); i.ID != id || o == nil || o.N != n {
 			continue
 		}
-		if err := i.End(work.Status{State: record.Done, Reason: work.Closed}, ""); err != nil {
+		if err := i.End(closed, ""); err != nil && !errors.Is(err, work.ErrTransition) {
 			r.o.Log.Warn("close work", "session", session, "work", id, "error", err)
 		}
 	}

@@ -54,11 +54,7 @@ func (t *turn) call(ctx context.Context, calls []sessionlog.ToolCall) []sessionl
 			// It ends with the tool, which ends with ctx.
 			defer close(ends[i])
 			if waitAll(calling, after) && enter(calling, room) {
-				if err := t.refuses(c); err != nil {
-					outputs[i] = tool.Result{Output: err.Error(), Failed: true}
-				} else {
-					outputs[i] = t.counts(c, t.Tools.Call(calling, t.toolCall(c)))
-				}
+				outputs[i] = t.guarded(calling, c)
 				<-room
 			} else {
 				outputs[i] = tool.Result{Output: cancelledResult, Failed: true}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"sync"
 
@@ -29,46 +30,44 @@ type repeated struct {
 	result string // of the last time
 }
 
-// refuses returns the error for a call that is repeated too often, or nil.
-func (t *turn) refuses(c sessionlog.ToolCall) error {
-	most := t.limits(c.Function.Name).Refuse
-	t.guard.mu.Lock()
-	defer t.guard.mu.Unlock()
-	if n := t.guard.seen[[2]string{c.Function.Name, c.Function.Arguments}].times + 1; most > 0 && n >= most {
-		return fmt.Errorf("refused: the same call %d times, with the same result each time: do something else", n)
+// guarded makes a call, unless it is repeated too often. The result of a call that is
+// repeated often has a note. Another result begins the count again.
+func (t *turn) guarded(ctx context.Context, c sessionlog.ToolCall) tool.Result {
+	most := t.Agent.Repeats
+	if most == (Repeats{}) {
+		return t.Tools.Call(ctx, t.toolCall(c))
 	}
-	return nil
-}
-
-// counts counts a call with its result, and returns the result with a note if the call
-// is repeated often. Another result begins the count again.
-func (t *turn) counts(c sessionlog.ToolCall, r tool.Result) tool.Result {
-	most := t.limits(c.Function.Name).Note
-	if most == 0 {
-		return r
-	}
-	t.guard.mu.Lock()
-	defer t.guard.mu.Unlock()
-	if t.guard.seen == nil {
-		t.guard.seen = make(map[[2]string]repeated)
+	if c.Function.Name == tool.Bash {
+		most.Note, most.Refuse = most.Note*bashRepeats, most.Refuse*bashRepeats
 	}
 	key := [2]string{c.Function.Name, c.Function.Arguments}
-	s := t.guard.seen[key]
-	if s.times > 0 && s.result != r.Output {
-		s.times = 0
+	if n := t.guard.get(key).times + 1; n >= most.Refuse {
+		return tool.Result{Output: fmt.Sprintf("refused: the same call %d times, with the same result each time: do something else", n), Failed: true}
 	}
-	s.times, s.result = s.times+1, r.Output
-	t.guard.seen[key] = s
-	if s.times >= most {
-		r.Output += fmt.Sprintf("\n[the same call %d times, with the same result]", s.times)
+	r := t.Tools.Call(ctx, t.toolCall(c))
+	if n := t.guard.count(key, r.Output); n >= most.Note {
+		r.Output += fmt.Sprintf("\n[the same call %d times, with the same result]", n)
 	}
 	return r
 }
 
-func (t *turn) limits(name string) Repeats {
-	l := t.Agent.Repeats
-	if name == tool.Bash {
-		l.Note, l.Refuse = l.Note*bashRepeats, l.Refuse*bashRepeats
+func (g *guard) get(key [2]string) repeated {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.seen[key]
+}
+
+// count counts a call, and returns how often it had this result in a row.
+func (g *guard) count(key [2]string, result string) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.seen == nil {
+		g.seen = make(map[[2]string]repeated)
 	}
-	return l
+	times := 1
+	if s := g.seen[key]; s.result == result {
+		times += s.times
+	}
+	g.seen[key] = repeated{times, result}
+	return times
 }

@@ -58,7 +58,7 @@ type Turn struct {
 
 	mu       sync.Mutex
 	scope    tool.Scope
-	bound    []tool.Scope // of Narrow
+	bound    tool.Scope // the intersection of the scopes passed to Narrow
 	conclude bool
 	reply    string
 }
@@ -84,18 +84,14 @@ func TurnOf(ctx context.Context) *Turn {
 func (t *Turn) Narrow(s tool.Scope) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.scope, t.bound = t.scope.Intersect(s), append(t.bound, s)
+	t.scope, t.bound = t.scope.Intersect(s), t.bound.Intersect(s)
 }
 
 // Bound returns the intersection of the scopes passed to Narrow.
 func (t *Turn) Bound() tool.Scope {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := tool.Unbounded()
-	for _, s := range t.bound {
-		all = all.Intersect(s)
-	}
-	return all
+	return t.bound
 }
 
 // Conclude makes the next step the last one. It has no tools.

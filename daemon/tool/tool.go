@@ -62,12 +62,12 @@ type Call struct {
 // Offers reports whether a role has the tool of a name.
 type Offers func(name string) bool
 
-// has reports whether the role and the scope permit a tool.
-func (o Offers) has(t *Tool, scope Scope) bool {
-	if t.Role {
-		return o != nil && o(t.Name)
+// has reports whether the role has a tool.
+func (o Offers) has(t *Tool) bool {
+	if o == nil {
+		return !t.Role
 	}
-	return (o == nil || o(t.Name)) && scope.Tools.Allows(t.Name)
+	return o(t.Name)
 }
 
 // Result is the result of a call.
@@ -199,13 +199,13 @@ func (s *Set) Names() (names []string) {
 func (s *Set) Schemas(scope Scope, offers Offers) []model.Tool {
 	var list []model.Tool
 	for i := range s.tools {
-		if offers.has(&s.tools[i], scope) {
-			list = append(list, s.tools[i].Tool)
+		if t := &s.tools[i]; offers.has(t) && (t.Role || scope.Tools.Allows(t.Name)) {
+			list = append(list, t.Tool)
 		}
 	}
 	if s.Remote != nil {
 		for _, t := range s.Remote(scope) {
-			if offers == nil || offers(t.Name) {
+			if offers.has(&t) {
 				list = append(list, t.Tool)
 			}
 		}
@@ -257,7 +257,7 @@ func (s *Set) call(ctx context.Context, c Call) (out string, err error) {
 			}
 		}
 	}
-	if !ok || (t.Role || c.Offers != nil) && (c.Offers == nil || !c.Offers(c.Name)) {
+	if !ok || !c.Offers.has(&t) {
 		return "", fmt.Errorf("tool not available: %s", clipName(c.Name))
 	}
 	defer func() {

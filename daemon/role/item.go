@@ -116,14 +116,14 @@ func (w *running) run(ctx context.Context) result {
 		return w.resultOf(ctx, err, "")
 	}
 	defer w.r.o.Sessions.Kill(l)
-	run := session.Run{Session: l, Sender: w.grant.Sender, Begin: w.begin, Adapt: w.adapt, Asking: w.asking()}
+	run := session.Run{Session: l, Sender: w.grant.Sender, Begin: w.begin, Adapt: w.adapt, Approver: w.approver()}
 	err = w.r.o.Sessions.Run(ctx, &run)
 	return w.resultOf(ctx, err, run.Answer)
 }
 
-// asking returns how the work asks the user of its parent to approve a command. Only an
+// approver returns how the work asks the user of its parent to approve a command. Only an
 // admin can approve one.
-func (w *running) asking() *session.Asking {
+func (w *running) approver() *session.Approver {
 	c, m := w.r.o.Setup().Config, w.p.Meta()
 	if levelOf(c.Origins, m.CreatedBy, w.grant.Sender) != trust.Admin || w.grant.Sender == cronSender {
 		return nil
@@ -133,7 +133,7 @@ func (w *running) asking() *session.Asking {
 		defer w.mu.Unlock()
 		w.question, w.progress = text, w.r.o.Now()
 	}
-	return &session.Asking{Wait: c.Roles.WaitingTimeout,
+	return &session.Approver{Wait: c.Roles.WaitingTimeout,
 		Ask: func(q agent.Question) {
 			set(q.Question)
 			w.p.publish(agent.WorkWaiting, w.ID, q.Question, w.ID+": "+q.Question)

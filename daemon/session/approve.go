@@ -28,14 +28,14 @@ type personKey struct{}
 // A person answers the questions of a run that a client started, and of the tasks
 // that the run delegated. The tasks ask one after the other.
 type person struct {
-	session uint64
-	ctx     context.Context // of the run, for its events
-	turn    chan struct{}   // capacity 1: held while a question is open
-	asking  *Asking         // of a run that does work; or nil
+	session  uint64
+	ctx      context.Context // of the run, for its events
+	turn     chan struct{}   // capacity 1: held while a question is open
+	approver *Approver       // of a run that does work; or nil
 }
 
-// Asking asks the user of another session, for a run that does work.
-type Asking struct {
+// An Approver shows the questions of a run that does work, in place of the run's client.
+type Approver struct {
 	Wait time.Duration // for the answer
 	// Ask shows a question. Ended is called when it is no longer open.
 	Ask   func(agent.Question)
@@ -105,7 +105,7 @@ func (m *Manager) Approve(ctx context.Context, c tool.Call, command string, env 
 		}
 	}
 	q := question(c.Agent, command, env, d)
-	if p.asking != nil { // the approval of a worker is not one of every session
+	if p.approver != nil { // the approval of a worker is not one of every session
 		q.Options = slices.DeleteFunc(q.Options, func(o agent.Option) bool { return o.Label == yesAlways })
 	}
 	asked := q.Question

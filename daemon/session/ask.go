@@ -72,21 +72,29 @@ func (a *asks) cancel(session uint64) {
 // call before the tool runs.
 const replyWait = 100 * time.Millisecond
 
+// send sends a reply to the question of a session. It returns false if none is pending.
+// The caller holds mu.
+func (a *asks) send(session uint64, reply string) bool {
+	q := a.pending[session]
+	if q == nil {
+		return false
+	}
+	delete(a.pending, session)
+	q.reply <- reply // does not block: capacity 1, first send
+	return true
+}
+
 // answer sends a reply to the question of a session. It returns a not_found
 // error if none is pending within replyWait.
 func (a *asks) answer(ctx context.Context, session uint64, reply string) error {
 	wait := time.After(replyWait)
 	for {
 		a.mu.Lock()
-		q := a.pending[session]
-		if q != nil {
-			delete(a.pending, session)
-			q.reply <- reply // does not block: capacity 1, first send
-			a.mu.Unlock()
+		sent, changed := a.send(session, reply), a.changed
+		a.mu.Unlock()
+		if sent {
 			return nil
 		}
-		changed := a.changed
-		a.mu.Unlock()
 		select {
 		case <-changed:
 		case <-wait:
@@ -109,12 +117,9 @@ func (m *Manager) Reply(ctx context.Context, session uint64, reply string) error
 func (m *Manager) Answer(session uint64, reply string) error {
 	m.asks.mu.Lock()
 	defer m.asks.mu.Unlock()
-	q := m.asks.pending[session]
-	if q == nil {
+	if !m.asks.send(session, reply) {
 		return errtable.Errorf(404, "not_found", "no pending question in session %d", session)
 	}
-	delete(m.asks.pending, session)
-	q.reply <- reply // does not block: capacity 1, first send
 	return nil
 }
 
@@ -172,10 +177,10 @@ func (m *Manager) ask(ctx context.Context, p *person, questions []agent.Question
 	timeout := m.o.Setup().Config.Ask.Timeout
 	q := m.asks.begin(p.session)
 	defer m.asks.end(p.session, q)
-	if p.asking != nil {
-		timeout = p.asking.Wait
-		p.asking.Ask(questions[0])
-		defer p.asking.Ended()
+	if a := p.approver; a != nil {
+		timeout = a.Wait
+		a.Ask(questions[0])
+		defer a.Ended()
 	} else {
 		agent.Emit(p.ctx, agent.Event{Kind: agent.AskUser, Questions: questions})
 	}

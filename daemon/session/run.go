@@ -31,9 +31,9 @@ type Run struct {
 	// Begin, if set, adds the message that begins the run to the session and its log, in
 	// place of Content. It returns false if the model is not to be called. Only Begin
 	// can begin a run in a session that does work.
-	Begin  func(*agent.Session) (bool, error)
-	Asking *Asking            // who approves commands of work; nil: the run's client
-	Adapt  func(*agent.Agent) // changes the run's copy of the agent; nil: no change
+	Begin    func(*agent.Session) (bool, error)
+	Approver *Approver          // of the commands; nil: the run's client
+	Adapt    func(*agent.Agent) // changes the run's copy of the agent; nil: no change
 
 	depth     int // of delegations
 	cancelled bool
@@ -69,8 +69,8 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 		ctx = context.WithValue(ctx, missedKey{}, new(atomic.Bool))
 	}
 	l := r.Session
-	if a := r.Asking; a != nil {
-		ctx = context.WithValue(ctx, personKey{}, &person{session: l.id, ctx: ctx, turn: make(chan struct{}, 1), asking: a})
+	if a := r.Approver; a != nil {
+		ctx = context.WithValue(ctx, personKey{}, &person{session: l.id, ctx: ctx, turn: make(chan struct{}, 1), approver: a})
 	}
 	if l.work && r.Begin == nil {
 		return l.errWork()

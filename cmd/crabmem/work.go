@@ -127,56 +127,54 @@ prints its session.`,
 	})
 }
 
+// changeWork returns a command on the work that its first argument names. do receives the
+// arguments after that.
+func changeWork(c *app, cmd *cobra.Command, do func(ctx context.Context, id op.WorkID, rest []string) (op.WorkChange, error)) *cobra.Command {
+	cmd.ValidArgsFunction = completeWork(c)
+	return resultCommand(c, cmd, func(ctx context.Context, args []string) (r op.WorkChange, err error) {
+		id, err := workID(args[0])
+		if err != nil {
+			return r, err
+		}
+		return do(ctx, id, args[1:])
+	}, func(r op.WorkChange) { c.Say("%s", display.Printable(r.Result)) })
+}
+
 func workRoute(c *app) *cobra.Command {
-	return resultCommand(c, &cobra.Command{
+	return changeWork(c, &cobra.Command{
 		Use:   "route WORK MESSAGE",
 		Short: "send a message to work",
 		Long: `Send a message to work. Work that runs reads it after its step; work that waits
 for input, or that failed and can go on, continues with it.`,
-		Example:           `  crabmem work route crab_user_1/w1 "use the branch main"`,
-		Args:              exactly(2, "WORK and MESSAGE"),
-		ValidArgsFunction: completeWork(c),
-	}, func(ctx context.Context, args []string) (r op.WorkChange, err error) {
-		id, err := workID(args[0])
-		if err != nil {
-			return r, err
-		}
-		return ask(ctx, c, op.RouteWork, op.WorkMessage{WorkID: id, Message: args[1]})
-	}, func(r op.WorkChange) { c.Say("%s", display.Printable(r.Result)) })
+		Example: `  crabmem work route crab_user_1/w1 "use the branch main"`,
+		Args:    exactly(2, "WORK and MESSAGE"),
+	}, func(ctx context.Context, id op.WorkID, rest []string) (op.WorkChange, error) {
+		return ask(ctx, c, op.RouteWork, op.WorkMessage{WorkID: id, Message: rest[0]})
+	})
 }
 
 func workAnswer(c *app) *cobra.Command {
-	return resultCommand(c, &cobra.Command{
+	return changeWork(c, &cobra.Command{
 		Use:   "answer WORK ANSWER",
 		Short: "answer the question of work",
 		Long: `Answer the question of work, such as whether it may run a command: y, n, or a
 label of the question. crabmem work list shows the questions.`,
-		Example:           `  crabmem work answer crab_user_1/w1 y || crabmem work list`,
-		Args:              exactly(2, "WORK and ANSWER"),
-		ValidArgsFunction: completeWork(c),
-	}, func(ctx context.Context, args []string) (r op.WorkChange, err error) {
-		id, err := workID(args[0])
-		if err != nil {
-			return r, err
-		}
-		return ask(ctx, c, op.AnswerWork, op.WorkAnswer{WorkID: id, Answer: args[1]})
-	}, func(r op.WorkChange) { c.Say("%s", display.Printable(r.Result)) })
+		Example: `  crabmem work answer crab_user_1/w1 y || crabmem work list`,
+		Args:    exactly(2, "WORK and ANSWER"),
+	}, func(ctx context.Context, id op.WorkID, rest []string) (op.WorkChange, error) {
+		return ask(ctx, c, op.AnswerWork, op.WorkAnswer{WorkID: id, Answer: rest[0]})
+	})
 }
 
 func workCancel(c *app) *cobra.Command {
-	return resultCommand(c, &cobra.Command{
+	return changeWork(c, &cobra.Command{
 		Use:   "cancel WORK",
 		Short: "cancel work",
 		Long: `Cancel work. The channel reads of it with its next message. Work that waits for
 input is closed.`,
-		Example:           `  crabmem work cancel crab_user_1/w1`,
-		Args:              exactly(1, "WORK"),
-		ValidArgsFunction: completeWork(c),
-	}, func(ctx context.Context, args []string) (r op.WorkChange, err error) {
-		id, err := workID(args[0])
-		if err != nil {
-			return r, err
-		}
+		Example: `  crabmem work cancel crab_user_1/w1`,
+		Args:    exactly(1, "WORK"),
+	}, func(ctx context.Context, id op.WorkID, _ []string) (op.WorkChange, error) {
 		return ask(ctx, c, op.CancelWork, id)
-	}, func(r op.WorkChange) { c.Say("%s", display.Printable(r.Result)) })
+	})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -21,6 +22,7 @@ import (
 	"crabmem/daemon/model"
 	"crabmem/daemon/op"
 	"crabmem/daemon/role"
+	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
 
@@ -34,17 +36,17 @@ model = "offline"
 
 const demoQuestion = "Is release 2.4 ready?"
 
-// demoTasks are the commands of the workers, by their tasks, and demoThoughts are the
-// conclusions of the branches, by their questions.
+// demoTasks are tasks with their commands, and demoThoughts are questions with their
+// conclusions.
 var (
-	demoTasks = map[string]string{
-		"count the tests":    "wc -l tests.txt",
-		"read the changelog": "head -n 2 changelog.md",
-		"measure the image":  "wc -c image.bin",
+	demoTasks = [][2]string{
+		{"count the tests", "wc -l tests.txt"},
+		{"read the changelog", "head -n 2 changelog.md"},
+		{"measure the image", "wc -c image.bin"},
 	}
-	demoThoughts = map[string]string{
-		"what did we agree on for 2.4?":   "2.4 ships when all tests pass and the changelog is complete.",
-		"what went wrong in release 2.3?": "2.3 shipped an image that was too large.",
+	demoThoughts = [][2]string{
+		{"what did we agree on for 2.4?", "2.4 ships when all tests pass and the changelog is complete."},
+		{"what went wrong in release 2.3?", "2.3 shipped an image that was too large."},
 	}
 )
 
@@ -99,32 +101,39 @@ func (c *app) demoWork(ctx context.Context) (w workDemo, err error) {
 	if !c.JSON {
 		fmt.Fprintf(c.Out, "the configuration, %s:\n%s\n> %s\n", filepath.Join(w.Home, "config.toml"), demoConfig, demoQuestion)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	answered := make(chan error, 1)
-	events := op.FollowEvents.All(ctx, cl, op.EventFilter{})
-	go func() { answered <- c.showWork(events, &w) }() // ends with the answer, or with ctx
+	following, stop := context.WithCancel(ctx)
+	defer stop()
+	shown := make(chan error, 1)
+	events := op.FollowEvents.All(following, cl, op.EventFilter{})
+	go func() { // ends with the answer of a wake, or with following
+		var err error
+		w.Answer, err = c.showWork(events)
+		shown <- err
+	}()
 	a, err := op.SendMessage.Do(ctx, cl, op.Message{Content: demoQuestion, Dir: project})
 	if err != nil {
 		return w, err
 	}
-	if w.Session = a.Session; !strings.HasPrefix(a.Content, demoReady) { // else no result came late
-		if err := <-answered; err != nil {
-			return w, err
-		}
-	} else {
+	first := strings.HasPrefix(a.Content, demoReady) // all results came in time for the first answer
+	if first {
+		stop()
+	}
+	if err := <-shown; err != nil && !first {
+		return w, err
+	}
+	if w.Session = a.Session; first {
 		w.Answer = a.Content
 	}
 	w.Work, err = op.ListWork.Do(ctx, cl, op.WorkQuery{Session: w.Session})
 	return w, err
 }
 
-// showWork prints events until the channel has its answer.
-func (c *app) showWork(events iter.Seq2[*agent.Event, error], w *workDemo) error {
+// showWork prints events until the channel has its answer, and returns the answer.
+func (c *app) showWork(events iter.Seq2[*agent.Event, error]) (answer string, err error) {
 	var text strings.Builder
 	for e, err := range events {
 		if err != nil {
-			return err
+			return "", err
 		}
 		switch e.Kind {
 		case agent.TextDelta:
@@ -133,8 +142,7 @@ func (c *app) showWork(events iter.Seq2[*agent.Event, error], w *workDemo) error
 			}
 		case agent.Wake, agent.Done:
 			if strings.HasPrefix(text.String(), demoReady) {
-				w.Answer = text.String()
-				return nil
+				return text.String(), nil
 			}
 			text.Reset()
 		case agent.WorkStarted, agent.WorkStatus, agent.WorkEnded, agent.Reply:
@@ -149,11 +157,11 @@ func (c *app) showWork(events iter.Seq2[*agent.Event, error], w *workDemo) error
 				c.Out.WriteString(cli.Fit(line, c.Width()) + "\n")
 			}
 			if err := c.Out.Flush(); err != nil {
-				return err
+				return "", err
 			}
 		}
 	}
-	return context.Canceled
+	return "", context.Canceled
 }
 
 // demoModel plays the model of the demo.
@@ -167,8 +175,8 @@ func (demoModel) Stream(_ context.Context, q model.Request) iter.Seq2[model.Chun
 	text, calls := demoStep(&q)
 	c := model.Chunk{Content: text, Finish: "stop"}
 	for n, call := range calls {
-		args, _ := json.Marshal(call[1]) // a map of strings
-		c.Calls = append(c.Calls, model.CallDelta{Index: n, ID: fmt.Sprint(len(q.Messages), "-", n), Name: call[0].(string), Arguments: string(args)})
+		args, _ := json.Marshal(map[string]string{call.key: call.value}) // never fails for strings
+		c.Calls = append(c.Calls, model.CallDelta{Index: n, ID: fmt.Sprint(len(q.Messages), "-", n), Name: call.tool, Arguments: string(args)})
 		c.Finish = "tool_calls"
 	}
 	return func(yield func(model.Chunk, error) bool) { yield(c, nil) }
@@ -177,58 +185,70 @@ func (demoModel) Stream(_ context.Context, q model.Request) iter.Seq2[model.Chun
 // demoReady begins the answer.
 const demoReady = "Release 2.4"
 
-type args map[string]string
+// demoCall is a call of a tool with one argument.
+type demoCall struct{ tool, key, value string }
 
-// demoStep returns the text and the calls, each a name and its arguments, of a response.
-func demoStep(q *model.Request) (text string, calls [][2]any) {
+// demoStep returns the text and the calls of a response.
+func demoStep(q *model.Request) (text string, calls []demoCall) {
 	offers := func(name string) bool {
 		return slices.ContainsFunc(q.Tools, func(t model.Tool) bool { return t.Name == name })
 	}
 	last := &q.Messages[len(q.Messages)-1]
-	all := ""
-	task := ""
-	for i := range q.Messages {
-		all += q.Messages[i].Content
-		if m := &q.Messages[i]; m.Role == record.RoleUser && (demoTasks[m.Content] != "" || demoThoughts[m.Content] != "") {
-			task = m.Content
-		}
-	}
+	command, conclusion := demoWork(q, demoTasks), demoWork(q, demoThoughts)
 	switch {
 	case offers(role.Reply) && last.Content == demoQuestion:
-		calls = append(calls, [2]any{role.Reply, args{"content": "I ask two branches and three workers."}})
-		for _, q := range []string{"what did we agree on for 2.4?", "what went wrong in release 2.3?"} {
-			calls = append(calls, [2]any{role.Branch, args{"question": q}})
+		calls = append(calls, demoCall{role.Reply, "content", "I ask two branches and three workers."})
+		for _, t := range demoThoughts {
+			calls = append(calls, demoCall{role.Branch, "question", t[0]})
 		}
-		for _, t := range []string{"count the tests", "read the changelog", "measure the image"} {
-			calls = append(calls, [2]any{role.SpawnWorker, args{"task": t}})
+		for _, t := range demoTasks {
+			calls = append(calls, demoCall{role.SpawnWorker, "task", t[0]})
 		}
 		return "", calls
-	case demoThoughts[task] != "":
-		return demoThoughts[task], nil
+	case conclusion != "":
+		return conclusion, nil
 	case offers(role.Outcome) && last.Role == record.RoleTool:
 		var ran struct{ Stdout string }
-		if json.Unmarshal([]byte(last.Content), &ran) != nil || ran.Stdout == "" {
-			return "", [][2]any{{role.Outcome, args{"text": last.Content}}}
-		}
-		return "", [][2]any{{role.Outcome, args{"text": display.OneLine(ran.Stdout)}}}
+		_ = json.Unmarshal([]byte(last.Content), &ran) // else it is an error
+		return "", []demoCall{{role.Outcome, "text", cmp.Or(display.OneLine(ran.Stdout), last.Content)}}
 	case offers(role.Outcome):
-		return "", [][2]any{{role.SetStatus, args{"status": "running " + demoTasks[task]}}, {"bash", args{"command": demoTasks[task]}}}
-	case task != "":
+		return "", []demoCall{{role.SetStatus, "status", "running " + command}, {tool.Bash, "command", command}}
+	case command != "":
 		return "The result is reported.", nil
 	}
-	var results []string
-	heading := ""
-	for line := range strings.Lines(all) {
-		if heading == "worker" {
-			results = append(results, strings.TrimSpace(line))
-		}
-		if heading = ""; strings.HasPrefix(line, "## w") {
-			heading = "worker"
+	return demoReport(q), nil
+}
+
+// demoWork returns the second text of the row whose first text is a message of the user.
+func demoWork(q *model.Request, rows [][2]string) string {
+	for i := range q.Messages {
+		for _, row := range rows {
+			if m := &q.Messages[i]; m.Role == record.RoleUser && m.Content == row[0] {
+				return row[1]
+			}
 		}
 	}
-	if n := len(results) + strings.Count(all, "\n## b"); n < len(demoTasks)+len(demoThoughts) {
-		return fmt.Sprintf("%d of %d results are here.", n, len(demoTasks)+len(demoThoughts)), nil
+	return ""
+}
+
+// demoReport returns the answer, or how many results are missing.
+func demoReport(q *model.Request) string {
+	var results []string // of workers
+	branches, all := 0, len(demoTasks)+len(demoThoughts)
+	for i := range q.Messages {
+		worker := false // the line before is the heading of a worker
+		for line := range strings.Lines(q.Messages[i].Content) {
+			if worker {
+				results = append(results, strings.TrimSpace(line))
+			}
+			if worker = strings.HasPrefix(line, "## w"); strings.HasPrefix(line, "## b") {
+				branches++
+			}
+		}
+	}
+	if n := len(results) + branches; n < all {
+		return fmt.Sprintf("%d of %d results are here.", n, all)
 	}
 	slices.Sort(results)
-	return demoReady + " is ready: " + strings.Join(results, "; ") + ".", nil
+	return demoReady + " is ready: " + strings.Join(results, "; ") + "."
 }

@@ -88,23 +88,6 @@ func (l *loader) agents(c *Config, top *section, models, workers map[string]plac
 	}
 }
 
-// Worker is the agent that every channel may give work to. It exists without
-// configuration if an agent is a channel.
-const Worker = "worker"
-
-// addWorker adds the agent worker unless it is configured.
-func addWorker(c *Config, all map[string]*agentSource) {
-	for _, a := range all {
-		if a.agent.Role != "" && all[Worker] == nil {
-			w := newAgent(Worker, c)
-			w.Memory, w.Description, w.Prompt = false, "does a task with files and commands", "You do one task with files and commands, and report its result."
-			w.Tools = []string{"bash", "read", "write", "list", "edit"}
-			all[Worker] = &agentSource{agent: w}
-			return
-		}
-	}
-}
-
 // BrokenAgent returns the problem of the file agents/NAME.md, or nil.
 func (c *Config) BrokenAgent(name string) *Problem {
 	path := filepath.Join(c.Home, "agents", name+".md")

@@ -199,24 +199,6 @@ type Delegate struct {
 	MaxTasks int // of one call
 }
 
-// Roles is [roles]: the limits of the work that channels give out.
-type Roles struct {
-	Branches, Workers int // active ones of a session
-	Waiting           int // workers of a session that wait for input
-	Running           int // active work of the daemon
-	Wakes             int // runs without a user since the user's last message
-	WakeSteps         int // model calls of such a run
-	WakeDelay         time.Duration
-	WakeMaxDelay      time.Duration
-	Stall             time.Duration // without progress between model calls
-	Grace             time.Duration // after a request to stop
-	BranchTimeout     time.Duration
-	WorkerTimeout     time.Duration // 0 = none
-	ChannelTimeout    time.Duration
-	WaitingTimeout    time.Duration
-	Steps             struct{ Channel, Branch, Worker int } // model calls of a run
-}
-
 // Sessions is [sessions].
 type Sessions struct {
 	Titles string // of new sessions: model, first-line, or off

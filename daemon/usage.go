@@ -9,10 +9,10 @@ import (
 	"crabmem/daemon/usage"
 )
 
-// UsageFile returns the file with the usage of a home.
+// UsageFile returns the file with a home's usage.
 func UsageFile(home string) string { return filepath.Join(home, "run", "usage.json") }
 
-// admit returns an error if a limit of the configuration refuses a run, or else counts it
+// admit returns an error if a configured limit refuses a run, or else counts it
 // if begins is set.
 func (d *Daemon) admit(p usage.Payer, begins bool) error {
 	c := d.setup().config
@@ -21,7 +21,7 @@ func (d *Daemon) admit(p usage.Payer, begins bool) error {
 	return d.usage.Admit(p, usage.Limits{Tokens: a.TokensPerDay, Runs: a.RunsPerMinute, OriginRuns: runs[c.Origins.Level(p.Origin)]}, begins)
 }
 
-// spent counts the tokens of a call of a model. The model offline has no tokens.
+// spent counts the tokens of a model call. The model offline has no tokens.
 func (d *Daemon) spent(ctx context.Context, model string, prompt, completion int) {
 	if model != config.Offline {
 		d.usage.Add(usage.PayerOf(ctx), prompt, completion)

@@ -164,7 +164,7 @@ func (c *app) showWork(events iter.Seq2[*agent.Event, error]) (answer string, er
 	return "", context.Canceled
 }
 
-// demoModel plays the model of the demo.
+// demoModel plays the demo's model.
 type demoModel struct{}
 
 func (demoModel) Send(context.Context, model.Request) (*model.Response, error) {
@@ -188,7 +188,7 @@ const demoReady = "Release 2.4"
 // demoCall is a call of a tool with one argument.
 type demoCall struct{ tool, key, value string }
 
-// demoStep returns the text and the calls of a response.
+// demoStep returns a response's text and calls.
 func demoStep(q *model.Request) (text string, calls []demoCall) {
 	offers := func(name string) bool {
 		return slices.ContainsFunc(q.Tools, func(t model.Tool) bool { return t.Name == name })
@@ -219,7 +219,7 @@ func demoStep(q *model.Request) (text string, calls []demoCall) {
 	return demoReport(q), nil
 }
 
-// demoWork returns the second text of the row whose first text is a message of the user.
+// demoWork returns the second text of the row whose first text is a user message.
 func demoWork(q *model.Request, rows [][2]string) string {
 	for i := range q.Messages {
 		for _, row := range rows {

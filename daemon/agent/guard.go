@@ -9,8 +9,8 @@ import (
 	"crabmem/sessionlog"
 )
 
-// Repeats limits the repetitions of a call with the same result in a run. The zero value
-// does not.
+// Repeats limits how often a run repeats a call with the same result. The zero value does
+// not.
 type Repeats struct {
 	Note   int // the result of this repetition gets a note
 	Refuse int // this repetition is refused
@@ -19,7 +19,7 @@ type Repeats struct {
 // bashRepeats multiplies the limits for bash, whose commands are often repeated.
 const bashRepeats = 3
 
-// guard counts the calls of a run.
+// guard counts a run's calls.
 type guard struct {
 	mu   sync.Mutex
 	seen map[[2]string]repeated // by the name and the arguments

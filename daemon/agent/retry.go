@@ -116,8 +116,7 @@ func (t *turn) begin(ctx context.Context) (answered bool, err error) {
 	return false, nil
 }
 
-// beginStored begins a run with the message of the newest turn, which the session
-// contains.
+// beginStored begins a run with the newest turn's message, which the session contains.
 func (t *turn) beginStored(ctx context.Context) {
 	s := t.Session
 	user, _ := s.unanswered()

@@ -21,7 +21,7 @@ func (m *meter) add(c *Chunk) {
 	}
 }
 
-// spend calls Spent for a call of a model. A call that failed before the first byte counts
+// spend calls Spent for a model call. A call that failed before the first byte counts
 // only if the model may have worked on it.
 func (r *Registry) spend(ctx context.Context, q *Request, m meter, err error) {
 	e, _ := errors.AsType[*Error](err)

@@ -38,7 +38,7 @@ var inherited = []string{
 	"USERNAME", "USERPROFILE",
 }
 
-// environ returns the environment of a child with own variables.
+// environ returns a child's environment, with own variables.
 func environ(own []string) []string {
 	var env []string
 	for _, e := range os.Environ() {

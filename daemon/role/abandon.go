@@ -29,8 +29,8 @@ func (r *Roles) InUse(session string) error {
 	return &errtable.Error{HTTP: http.StatusConflict, Kind: "busy", Message: "session " + session + what, Fix: "crabmem work list lists it; wait until it has ended, or cancel it"}
 }
 
-// Abandon cancels the work of a session that is about to be deleted, and waits until its
-// runs have ended. The outcomes are on the disk, and are not delivered.
+// Abandon cancels a session's work before the session is deleted, and waits until its runs
+// have ended. The outcomes are on the disk, and are not delivered.
 func (r *Roles) Abandon(ctx context.Context, session string) error {
 	p := r.open(session)
 	if p == nil {

@@ -12,7 +12,7 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// external returns the program of the configuration that does the work of an agent.
+// external returns the configured program that does an agent's work.
 func (r *Roles) external(agent string) (*config.ExternalWorker, bool) {
 	list := r.o.Setup().Config.Workers
 	i := slices.IndexFunc(list, func(w config.ExternalWorker) bool { return w.Name == agent })
@@ -22,14 +22,14 @@ func (r *Roles) external(agent string) (*config.ExternalWorker, bool) {
 	return &list[i], true
 }
 
-// IsExternal reports whether another program does the work of an agent. No such program
+// IsExternal reports whether another program does an agent's work. No such program
 // continues its work after a restart.
 func (r *Roles) IsExternal(agent string) (is, resumes bool) {
 	_, is = r.external(agent)
 	return is, false
 }
 
-// runExternal runs the program of the work on its task.
+// runExternal runs the work's program on its task.
 func (w *running) runExternal(ctx context.Context, e *config.ExternalWorker) result {
 	if _, err := w.Begin(); err != nil {
 		return w.resultOf(ctx, err, "")

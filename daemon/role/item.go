@@ -103,7 +103,7 @@ type result struct {
 	text   string
 }
 
-// run runs the agent of the work once.
+// run runs the work's agent once.
 func (w *running) run(ctx context.Context) result {
 	if w.invalid != nil {
 		return w.resultOf(ctx, w.invalid, "")
@@ -121,8 +121,8 @@ func (w *running) run(ctx context.Context) result {
 	return w.resultOf(ctx, err, run.Answer)
 }
 
-// approver returns how the work asks the user of its parent to approve a command. Only an
-// admin can approve one.
+// approver returns how the work asks its parent's user to approve a command. Only an admin
+// can approve one.
 func (w *running) approver() *session.Approver {
 	c, m := w.r.o.Setup().Config, w.p.Meta()
 	if levelOf(c.Origins, m.CreatedBy, w.grant.Sender) != trust.Admin || w.grant.Sender == cronSender {
@@ -165,7 +165,7 @@ func (w *running) begin(s *agent.Session) (bool, error) {
 	return true, err
 }
 
-// adapt applies the role of the work to its agent.
+// adapt applies the work's role to its agent.
 func (w *running) adapt(a *agent.Agent) {
 	c := w.r.o.Setup().Config
 	of, _ := c.Agent(a.Name)
@@ -182,7 +182,7 @@ func (w *running) adapt(a *agent.Agent) {
 // workerOffers reports whether a worker has a tool that its scope permits.
 func workerOffers(name string) bool { return !slices.Contains(allChannelTools, name) }
 
-// event notes the progress of a run.
+// event notes a run's progress.
 func (w *running) event(e agent.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -281,7 +281,7 @@ func (w *running) resultOf(ctx context.Context, err error, said string) result {
 	return result{failed(work.NoOutcome), said}
 }
 
-// finish writes the outcome of a run, and frees its slot. After the daemon stopped it
+// finish writes a run's outcome, and frees its slot. After the daemon stopped it
 // leaves the work as it is, for the next start. The error is work.ErrPending if a message
 // must be taken in first.
 func (w *running) finish(ctx context.Context, res result) error {
@@ -329,8 +329,8 @@ func (w *running) finish(ctx context.Context, res result) error {
 // endRetry is the pause before an outcome that was not written is written again.
 const endRetry = 10 * time.Second
 
-// end writes the outcome of a run, and tries again until it is written or the daemon
-// stops: a full disk must not lose it.
+// end writes a run's outcome, and tries again until it is written or the daemon stops: a
+// full disk must not lose it.
 func (w *running) end(res result) error {
 	for {
 		err := w.End(res.status, res.text)
@@ -346,7 +346,7 @@ func (w *running) end(res result) error {
 	}
 }
 
-// line describes active work, for the status of the channel and for people.
+// line describes active work, for the channel's status and for people.
 func (w *running) line(now time.Time) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -357,5 +357,5 @@ func (w *running) line(now time.Time) string {
 	return text
 }
 
-// quoted returns the beginning of a text of a model, as one escaped line.
+// quoted returns the beginning of a model's text, as one escaped line.
 func quoted(text string) string { return fmt.Sprintf("%q", display.Short(display.OneLine(text), 60)) }

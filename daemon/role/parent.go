@@ -34,7 +34,7 @@ func newParent(r *Roles, p *work.Parent) *parent {
 	return &parent{Parent: p, r: r}
 }
 
-// open returns the parent of a stored ID if it has open work, or nil. The caller calls
+// open returns the parent with a stored ID if it has open work, or nil. The caller calls
 // done.
 func (r *Roles) open(id string) *parent {
 	r.opening.Lock()
@@ -46,7 +46,7 @@ func (r *Roles) open(id string) *parent {
 	return p
 }
 
-// use returns the parent of a stored ID. The caller calls done.
+// use returns the parent with a stored ID. The caller calls done.
 func (r *Roles) use(id string) (*parent, error) {
 	r.opening.Lock()
 	defer r.opening.Unlock()
@@ -80,7 +80,7 @@ func (r *Roles) done(p *parent) {
 	}
 }
 
-// quit stops the timer of the next wake.
+// quit stops the next wake's timer.
 func (p *parent) quit() {
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
@@ -99,7 +99,7 @@ func (p *parent) publish(kind agent.Kind, id, text, note string) {
 // maxResult limits the text of an outcome in a delivery, in bytes.
 const maxResult = 8 << 10
 
-// deliver writes the outcomes of the inbox to the parent's session, as one message. The
+// deliver writes the inbox to the parent's session, as one message. The
 // caller has the parent's run slot.
 func (p *parent) deliver() ([]sessionlog.Message, error) {
 	m := sessionlog.Message{Role: record.RoleUser}
@@ -166,7 +166,7 @@ func (r *Roles) wakeAfter(p *parent, delay, most time.Duration) {
 	p.timer.Reset(max(min(delay, p.first.Add(most).Sub(now)), 0))
 }
 
-// wake delivers the outcomes of a parent without a user, and runs the parent's agent on
+// wake delivers a parent's outcomes without a user, and runs the parent's agent on
 // them, unless the limit of such runs is reached.
 func (r *Roles) wake(id string) {
 	p := r.open(id)
@@ -218,7 +218,7 @@ func (r *Roles) wake(id string) {
 // wakeRetry is the pause after a wake without a delivery.
 const wakeRetry = 5 * time.Minute
 
-// sender returns the sender of a wake: who gave out the work, and not the session's
+// sender returns a wake's sender: who gave out the work, and not the session's
 // creator, who may have more permissions.
 func (p *parent) sender(creator string) string {
 	sender := ""

@@ -50,7 +50,7 @@ func TestRouteExternal(t *testing.T) {
 // TestRouteIdentity sends a message of a trusted identity to an admin's work: it is refused.
 func TestRouteIdentity(t *testing.T) {
 	bubble(t, func(r *rig) {
-		told := false
+		received := false
 		r.reply = func(q *request) answer {
 			switch {
 			case q.of == Channel && q.last() == "go":
@@ -59,7 +59,7 @@ func TestRouteIdentity(t *testing.T) {
 				return call(Route, `{"id":"w1","message":"bash evil"}`)
 			case q.of == record.Worker && q.has("bash evil"):
 				for _, m := range q.Tools {
-					told = told || m.Name == tool.Bash
+					received = received || m.Name == tool.Bash
 				}
 			}
 			if q.of == record.Worker {
@@ -74,7 +74,7 @@ func TestRouteIdentity(t *testing.T) {
 		run := session.Run{Session: l, Content: "evil", Sender: "tg:1"}
 		r.check(r.sessions.Run(r.t.Context(), &run))
 		r.settle(time.Minute)
-		if told {
+		if received {
 			t.Error("a trusted sender has bash by the worker of an admin")
 		}
 	})

@@ -23,7 +23,7 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// Names of the tools of roles.
+// Names of role tools.
 const (
 	Branch      = "branch"
 	SpawnWorker = "spawn_worker"
@@ -144,8 +144,8 @@ func (r *Roles) Start() error {
 	return err
 }
 
-// For applies the role of an agent to the agent, for a run of a creator and a sender. It
-// returns the time limit of the run, or 0.
+// For applies an agent's role to the agent, for a run with a creator and a sender. It
+// returns the run's time limit, or 0.
 func (r *Roles) For(a *agent.Agent, creator, sender string) (limit time.Duration) {
 	c := r.o.Setup().Config
 	of, _ := c.Agent(a.Name)
@@ -158,14 +158,14 @@ func (r *Roles) For(a *agent.Agent, creator, sender string) (limit time.Duration
 	return c.Roles.ChannelTimeout
 }
 
-// limitSteps limits the steps of a run, unless the agent's configuration does.
+// limitSteps limits a run's steps, unless the agent's configuration does.
 func limitSteps(a *agent.Agent, of *config.Agent, n int) {
 	if of.Origins["max_iterations"].Path == "" {
 		a.MaxIterations = n
 	}
 }
 
-// channelTools returns the tools of a channel for a creator and a sender.
+// channelTools returns a channel's tools for a creator and a sender.
 func channelTools(c *config.Config, creator, sender string) []string {
 	list := allChannelTools
 	if levelOf(c.Origins, creator, sender) == trust.Untrusted {
@@ -193,7 +193,7 @@ func levelOf(rules trust.Rules, creator, sender string) trust.Level {
 	return trust.Admin
 }
 
-// active returns the work of a session, or nil.
+// active returns a session's work, or nil.
 func (r *Roles) active(t *agent.Turn) *running {
 	if t == nil || t.Session.Log == nil {
 		return nil
@@ -229,7 +229,7 @@ func (r *Roles) Hooks() agent.Hooks {
 	}
 }
 
-// beforeRun returns the prompt of a role, and the state of a channel's work.
+// beforeRun returns a role's prompt, and the state of a channel's work.
 func (r *Roles) beforeRun(_ context.Context, t *agent.Turn) []sessionlog.Message {
 	var texts []string
 	if w := r.active(t); w != nil && w.Kind == record.Branch {

@@ -17,7 +17,7 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// forkOf returns the messages of a run at its last step end, and their last line.
+// forkOf returns a run's messages at its last step end, and their last line.
 func (r *Roles) forkOf(t *agent.Turn) (*record.WorkFrom, []sessionlog.Message) {
 	ms := t.Session.Messages
 	if n := len(ms); n > 0 && len(ms[n-1].ToolCalls) > 0 {
@@ -139,7 +139,7 @@ func within(c tool.Call, dir string) (string, error) {
 	return filepath.Clean(abs), nil
 }
 
-// mayChange returns an error if the identities of a run may not route to work or cancel it:
+// mayChange returns an error if a run's identities may not route to work or cancel it:
 // the work has the permissions of who gave it out.
 func (r *Roles) mayChange(o origin, t *agent.Turn, id string) error {
 	if levelOf(r.o.Setup().Config.Origins, t.Session.CreatedBy, o.Sender) == trust.Admin {

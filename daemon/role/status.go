@@ -11,7 +11,7 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// Limits of the status of a channel, in bytes.
+// Limits of a channel's status, in bytes.
 const (
 	maxStatusLine  = 200
 	maxStatusBlock = 2 << 10
@@ -56,7 +56,7 @@ func (r *Roles) status(id string) string {
 	return fmt.Sprintf("<status at=%q>\n%s</status>", now.UTC().Format(time.RFC3339), b.String())
 }
 
-// of returns the active work of a parent.
+// of returns a parent's active work.
 func (r *Roles) of(p *parent) (list []*running) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,7 +68,7 @@ func (r *Roles) of(p *parent) (list []*running) {
 	return list
 }
 
-// resume runs the work of a parent on after a restart, and wakes the parent for outcomes
+// resume runs a parent's work on after a restart, and wakes the parent for outcomes
 // that it has not answered.
 func (r *Roles) resume(id string) {
 	p := r.open(id)

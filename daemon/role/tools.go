@@ -96,7 +96,7 @@ type origin struct {
 	grant
 }
 
-// originOf returns the origin of a call.
+// originOf returns a call's origin.
 func (r *Roles) originOf(ctx context.Context, c tool.Call) (origin, *agent.Turn, error) {
 	t := agent.TurnOf(ctx)
 	if t == nil || t.Session.Log == nil {
@@ -191,7 +191,7 @@ func stateError(i *work.Item) error {
 	return stateErr(i.ID + " is " + s.State)
 }
 
-// item returns work of the conversation of a call.
+// item returns work by its ID.
 func (r *Roles) item(p *parent, id string) (*work.Item, error) {
 	i, err := p.Item(id)
 	if errors.Is(err, sessionlog.ErrNotFound) {
@@ -200,7 +200,7 @@ func (r *Roles) item(p *parent, id string) (*work.Item, error) {
 	return i, err
 }
 
-// on calls f with work of a session.
+// on calls f with a session's work.
 func (r *Roles) on(session, id string, f func(*parent, *work.Item) error) error {
 	p, err := r.use(session)
 	if err != nil {
@@ -225,7 +225,7 @@ func (r *Roles) route(ctx context.Context, c tool.Call, args routeArgs) (string,
 	return r.RouteTo(o.parent, args.ID, args.Message)
 }
 
-// RouteTo sends a message to work of a session, and starts the work again if it waits.
+// RouteTo sends a message to a session's work, and starts the work again if it waits.
 func (r *Roles) RouteTo(session, id, message string) (string, error) {
 	if err := sized("message", message, record.MaxRoute); err != nil {
 		return "", err
@@ -270,7 +270,7 @@ func (r *Roles) cancel(ctx context.Context, c tool.Call, args cancelArgs) (strin
 	return r.CancelWork(o.parent, args.ID, args.Reason)
 }
 
-// CancelWork cancels work of a session. The session's agent is not woken for it.
+// CancelWork cancels a session's work. The session's agent is not woken for it.
 func (r *Roles) CancelWork(session, id, reason string) (did string, err error) {
 	err = r.on(session, id, func(_ *parent, i *work.Item) error {
 		r.mu.Lock()

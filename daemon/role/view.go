@@ -48,7 +48,7 @@ func (r *Roles) view(p *parent, i *work.Item) View {
 	return v
 }
 
-// List returns the work of a session, or the open work of all sessions if session is "".
+// List returns a session's work, or all sessions' open work if session is "".
 func (r *Roles) List(session string) ([]View, error) {
 	views := []View{}
 	if session == "" {
@@ -75,7 +75,7 @@ func (r *Roles) List(session string) ([]View, error) {
 	return views, err
 }
 
-// Show returns work of a session.
+// Show returns one work of a session.
 func (r *Roles) Show(session, id string) (v View, err error) {
 	err = r.on(session, id, func(p *parent, i *work.Item) error {
 		v = r.view(p, i)

@@ -90,7 +90,7 @@ func (w *running) next(ctx context.Context) time.Duration {
 // look is the longest time between two checks: a deadline can become earlier.
 const look = 30 * time.Second
 
-// never is a time after the end of each run.
+// never exceeds the duration of any run.
 const never = 1000 * time.Hour
 
 // deadline returns when the run is asked to stop, or is canceled after that, and why. The

@@ -72,7 +72,7 @@ func (a *asks) cancel(session uint64) {
 // call before the tool runs.
 const replyWait = 100 * time.Millisecond
 
-// send sends a reply to the question of a session. It returns false if none is pending.
+// send sends a reply to a session's question. It returns false if none is pending.
 // The caller holds mu.
 func (a *asks) send(session uint64, reply string) bool {
 	q := a.pending[session]
@@ -113,7 +113,7 @@ func (m *Manager) Reply(ctx context.Context, session uint64, reply string) error
 	return m.asks.answer(ctx, session, reply)
 }
 
-// Answer answers the question of a session, as Reply does, but only one that is open now.
+// Answer answers a session's question, as Reply does, but only one that is open now.
 func (m *Manager) Answer(session uint64, reply string) error {
 	m.asks.mu.Lock()
 	defer m.asks.mu.Unlock()

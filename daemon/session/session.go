@@ -41,13 +41,13 @@ type Options struct {
 	Space func(name string, f func(*crmem.Store) error) error
 	Own   func(agent string) string
 	Setup func() Setup // the current configuration
-	// Role applies the role of an agent to a copy of it, for a run of a creator and a
-	// sender, and returns a limit of the run, or 0. It may be nil.
+	// Role applies an agent's role to a copy of it, for a run with a creator and a sender,
+	// and returns the run's time limit, or 0. It may be nil.
 	Role func(a *agent.Agent, creator, sender string) (limit time.Duration)
 	// Admit returns an error if a limit refuses a run, or else counts it if begins is set.
 	// It may be nil.
 	Admit func(p usage.Payer, begins bool) error
-	// InUse returns an error if the files of a session are in use for work. It may be nil.
+	// InUse returns an error if work uses a session's files. It may be nil.
 	InUse func(id string) error
 	// Forget is called when a session closes; Ran after each run.
 	Forget func(id uint64)

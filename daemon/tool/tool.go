@@ -29,7 +29,7 @@ type Tool struct {
 	// Reads is true for a tool that changes nothing. Its calls in one response
 	// may run concurrently; other calls run alone, in the order of the response.
 	Reads bool
-	// Role is true for a tool of a role. An agent has it only if Call.Offers permits it,
+	// Role is true for a role's tool. An agent has it only if Call.Offers permits it,
 	// whatever its scope is: the tool itself checks what it does.
 	Role bool
 }
@@ -59,7 +59,7 @@ type Call struct {
 	Narrow func(Scope)
 }
 
-// Offers reports whether a role has the tool of a name.
+// Offers reports whether a role has a tool, by its name.
 type Offers func(name string) bool
 
 // has reports whether the role has a tool.

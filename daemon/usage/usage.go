@@ -49,7 +49,7 @@ func With(ctx context.Context, agent, origin string) context.Context {
 	return context.WithValue(ctx, payerKey{}, Payer{clip.Bytes(agent, maxName), clip.Bytes(origin, maxName)})
 }
 
-// PayerOf returns the payer of a context that With returned, or an empty one.
+// PayerOf returns the payer that With put into a context, or an empty one.
 func PayerOf(ctx context.Context) Payer {
 	p, _ := ctx.Value(payerKey{}).(Payer)
 	return p
@@ -74,7 +74,7 @@ type Record struct {
 	Count
 }
 
-// DayOf returns the local day of a time.
+// DayOf returns a time's local day.
 func DayOf(now time.Time) string { return now.Local().Format(time.DateOnly) }
 
 // Table has the records of the last days. It is safe for concurrent use. Its file is
@@ -130,7 +130,7 @@ func (t *Table) Records() []Record {
 	return append([]Record(nil), t.records...)
 }
 
-// Add counts the tokens of a call of a model.
+// Add counts the tokens of a model call.
 func (t *Table) Add(p Payer, prompt, completion int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

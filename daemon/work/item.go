@@ -143,7 +143,7 @@ func (i *Item) Route(text string) error {
 }
 
 // TakeRoutes appends the accepted messages to the child, as one user message. It returns
-// nil if there are none.
+// nil without an accepted message.
 func (i *Item) TakeRoutes() (*sessionlog.Message, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

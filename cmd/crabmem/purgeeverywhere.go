@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/box"
 	"crabmem/daemon/display"
-	"crabmem/daemon/gateway/hook"
 	"crabmem/daemon/op"
 	"crabmem/sessionlog"
 )
@@ -76,8 +76,8 @@ func (t *textSearch) purgePlace(ctx context.Context, p *textPlace) error {
 	switch filepath.Dir(p.Path) {
 	case home:
 		return t.chatHistory(home, false)
-	case filepath.Join(home, hook.Dir):
-		_, err := hook.Purge(t.fs, home, false, t.texts...)
+	case filepath.Join(home, box.Dir):
+		_, err := box.Purge(t.fs, home, false, t.texts...)
 		return err
 	}
 	return t.writeSessions("purge", true, func(d *sessionlog.Dir) error {
@@ -121,7 +121,7 @@ var homePlaces = []string{
 	"memory.db*", ".memory.db*", "spaces", // stores, searched with their history
 	"sessions", // searched with deleted and damaged sessions
 	"history",  // chat input, searched
-	hook.Dir,   // searched
+	box.Dir,    // searched
 	"logs",     // never texts of entries
 	"daemon.sock", "daemon.lock",
 	"secrets.json", "secrets.key", // encrypted

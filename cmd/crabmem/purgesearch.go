@@ -11,8 +11,8 @@ import (
 	"crabmem/cmd/crabmem/internal/chat"
 	"crabmem/crmem"
 	"crabmem/crmem/tree"
+	"crabmem/daemon/box"
 	"crabmem/daemon/errtable"
-	"crabmem/daemon/gateway/hook"
 	"crabmem/daemon/space"
 	"crabmem/sessionlog"
 )
@@ -182,7 +182,7 @@ func (t *textSearch) run() error {
 	if err := t.chatHistory(home, true); err != nil {
 		t.failed(err)
 	}
-	paths, err := hook.Purge(t.fs, home, true, t.texts...)
+	paths, err := box.Purge(t.fs, home, true, t.texts...)
 	if err != nil {
 		t.failed(err)
 	}

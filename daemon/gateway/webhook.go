@@ -10,9 +10,9 @@ import (
 	"unicode"
 
 	"crabmem/crmem"
+	"crabmem/daemon/box"
 	"crabmem/daemon/client"
 	"crabmem/daemon/config"
-	"crabmem/daemon/gateway/hook"
 	"crabmem/daemon/op"
 	"crabmem/daemon/space"
 	"crabmem/daemon/trust"
@@ -66,7 +66,7 @@ type hookAnswer struct {
 
 // hooks answers the messages of conversations.
 type hooks struct {
-	box  *hook.Box
+	box  *box.Box
 	runs *room
 
 	mu     sync.Mutex
@@ -76,7 +76,7 @@ type hooks struct {
 // openHooks opens the box, and answers the messages that an earlier gateway left.
 func (g *Gateway) openHooks() {
 	var err error
-	if g.hooks.box, err = hook.Open(g.o.FS, g.o.Home, g.o.Now); err != nil {
+	if g.hooks.box, err = box.Open(g.o.FS, g.o.Home, g.o.Now); err != nil {
 		g.o.Log.Warn("webhook", "error", err)
 	}
 	g.hooks.runs, g.hooks.active = newRoom(hookRuns), make(map[string]bool)
@@ -98,7 +98,7 @@ func (c *call) sendHook(in *hookMessage) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := hook.Message{Agent: in.Agent, Content: in.Content}
+	m := box.Message{Agent: in.Agent, Content: in.Content}
 	if m.Agent == "" {
 		m.Agent = config.Crab
 	}
@@ -116,9 +116,9 @@ func (c *call) sendHook(in *hookMessage) (any, error) {
 	}
 	id, err := c.g.hooks.box.Add(hookOrigin+c.key.Name+"/", conversation, c.once, m)
 	switch {
-	case errors.Is(err, hook.ErrFull):
+	case errors.Is(err, box.ErrFull):
 		return nil, problemf(http.StatusTooManyRequests, "full", "too many messages wait for an answer, or too many conversations").fix("poll the conversations, then send again").after(10)
-	case errors.Is(err, hook.ErrReuse):
+	case errors.Is(err, box.ErrReuse):
 		return nil, problemf(http.StatusConflict, "reused", "another message has this Idempotency-Key").fix("send the message with another key")
 	case err != nil:
 		return nil, c.hookFailure(err)
@@ -213,7 +213,7 @@ func (g *Gateway) answerNext(conversation string) bool {
 
 // runHook returns the answer to a message, or the text of its error. It repeats a run that
 // the daemon did not answer: the ID of the message makes it one turn.
-func (g *Gateway) runHook(conversation string, m *hook.Message) (string, error) {
+func (g *Gateway) runHook(conversation string, m *box.Message) (string, error) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(conversation, hookOrigin), "/")
 	d := &client.Client{Addr: g.o.Daemon, Header: op.Header{As: conversation, By: crmem.Actor{Client: crmem.ClientHTTP}}}
 	defer d.Close() //nolint:errcheck // nothing is buffered
@@ -258,7 +258,7 @@ func repeatsHook(status, tries int) bool {
 
 // tryHook runs the agent. A run waits for the share of its key, and that of an untrusted
 // identity first for its rate.
-func (g *Gateway) tryHook(d *client.Client, key, conversation string, m *hook.Message) (string, error) {
+func (g *Gateway) tryHook(d *client.Client, key, conversation string, m *box.Message) (string, error) {
 	h, err := d.Hello(g.ending)
 	if err != nil {
 		return "", err

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"crabmem/daemon/gateway/hook"
+	"crabmem/daemon/box"
 	"crabmem/daemon/model/modeltest"
 )
 
@@ -141,7 +141,7 @@ func TestWebhookRefusals(t *testing.T) {
 	r.want("send", r.do("ann", "POST", hookPath+"send", good, "Idempotency-Key", "k"), 202, "")
 	r.want("another message with the key", r.do("ann", "POST", hookPath+"send", object{"conversation_id": "a", "content": "y"}, "Idempotency-Key", "k"), 409, "reused")
 	for i := range 255 {
-		if _, err := r.g.hooks.box.Add("hook:ann/", fmt.Sprint("hook:ann/", i%7), "", hook.Message{Agent: "crab", Content: "x"}); err != nil {
+		if _, err := r.g.hooks.box.Add("hook:ann/", fmt.Sprint("hook:ann/", i%7), "", box.Message{Agent: "crab", Content: "x"}); err != nil {
 			t.Fatal(err)
 		}
 	}

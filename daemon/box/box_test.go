@@ -1,4 +1,4 @@
-package hook
+package box
 
 import (
 	"errors"
@@ -136,7 +136,7 @@ func TestBox(t *testing.T) {
 // gateway removes it.
 func TestHome(t *testing.T) {
 	home := t.TempDir()
-	if err := os.CopyFS(home, os.DirFS("../../../testdata/home")); err != nil {
+	if err := os.CopyFS(home, os.DirFS("../../testdata/home")); err != nil {
 		t.Fatal(err)
 	}
 	for _, day := range []int{28, 30} {

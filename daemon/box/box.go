@@ -1,6 +1,6 @@
-// Package hook stores the conversations of the webhook in files: messages to agents that
+// Package box stores the conversations of the webhook in files: messages to agents that
 // have no answer yet, and answers that no client has read.
-package hook
+package box
 
 import (
 	"cmp"

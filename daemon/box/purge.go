@@ -1,4 +1,4 @@
-package hook
+package box
 
 import (
 	"encoding/json"

@@ -42,7 +42,7 @@ type Hooks struct {
 }
 
 // Turn is one run of an agent, as hooks see it. Hooks change it only through
-// Narrow, Conclude, and Replied.
+// Narrow, Conclude, Replied, and Skip.
 type Turn struct {
 	Agent   *Agent
 	Session *Session
@@ -61,6 +61,7 @@ type Turn struct {
 	bound    tool.Scope // the intersection of the scopes passed to Narrow
 	conclude bool
 	reply    string
+	skip     bool
 }
 
 // Scope returns the permissions of the run: the intersection of agent and
@@ -107,6 +108,20 @@ func (t *Turn) Replied(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.reply = text
+}
+
+// Skip ends the run after this step. The answer is the text passed to Replied, or empty.
+func (t *Turn) Skip() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.skip = true
+}
+
+func (t *Turn) skipped() (skip bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	skip, t.skip = t.skip, false
+	return skip
 }
 
 func (t *Turn) replied() string {

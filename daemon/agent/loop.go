@@ -193,6 +193,13 @@ func (t *turn) run(ctx context.Context) (Stop, error) {
 		if err != nil {
 			return Failed, err
 		}
+		if t.skipped() && len(more) == 0 { // else a message came that needs an answer
+			t.answer = t.redact(t.replied())
+			if err := t.append(sessionlog.Message{Role: record.RoleAssistant, Content: t.answer}); err != nil {
+				return Failed, err
+			}
+			return Answered, nil
+		}
 		t.compactIfFull(ctx)
 	}
 	return Exhausted, fmt.Errorf("%w: %d steps", ErrExhausted, t.Agent.MaxIterations)

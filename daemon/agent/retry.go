@@ -128,12 +128,16 @@ func (t *turn) beginStored(ctx context.Context) {
 }
 
 // answered returns the first n messages for a request. It adds noResponse to each
-// turn without an answer that is before another message of the user.
+// turn without an answer that is before another message of the user, and replaces
+// empty answers.
 func (s *Session) answered(n int) []sessionlog.Message {
 	ms := make([]sessionlog.Message, 0, n+1)
 	for i := range n {
 		m := &s.Messages[i]
 		ms = append(ms, *m)
+		if m.Role == record.RoleAssistant && m.Content == "" && len(m.ToolCalls) == 0 { // providers refuse it
+			ms[len(ms)-1].Content = noResponse
+		}
 		summary := i == 0 && s.Compactions > 0
 		open := m.Role == record.RoleTool || m.Role == record.RoleUser && !summary
 		if open && i+1 < len(s.Messages) && s.Messages[i+1].Role == record.RoleUser {

@@ -30,6 +30,7 @@ const (
 	Route       = "route"
 	Cancel      = "cancel"
 	Reply       = "reply"
+	Skip        = "skip"
 	SetStatus   = "set_status"
 	Outcome     = "outcome"
 )
@@ -38,7 +39,7 @@ const (
 const Channel = "channel"
 
 var (
-	allChannelTools = []string{Branch, SpawnWorker, Route, Cancel, Reply, tool.AskUser}
+	allChannelTools = []string{Branch, SpawnWorker, Route, Cancel, Reply, Skip, tool.AskUser}
 	branchTools     = []string{SpawnWorker, tool.Recall, tool.Remember, tool.Forget, tool.SessionSearch}
 )
 
@@ -169,7 +170,7 @@ func limitSteps(a *agent.Agent, of *config.Agent, n int) {
 func channelTools(c *config.Config, creator, sender string) []string {
 	list := allChannelTools
 	if levelOf(c.Origins, creator, sender) == trust.Untrusted {
-		list = []string{Reply, tool.AskUser}
+		list = []string{Reply, Skip, tool.AskUser}
 		if c.Origins.Allows(creator, sender, Branch) {
 			list = append(list, Branch)
 		}

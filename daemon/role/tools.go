@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,6 +44,10 @@ type replyArgs struct {
 	Content string `json:"content" jsonschema:"what to tell the user now"`
 }
 
+type skipArgs struct {
+	Reason string `json:"reason,omitempty" jsonschema:"why, for the log"`
+}
+
 type statusArgs struct {
 	Status string `json:"status" jsonschema:"a few words"`
 }
@@ -80,6 +85,7 @@ func (r *Roles) tools() []tool.Tool {
 		tool.New(Route, "Send a message to work that runs or waits for input.", r.route),
 		tool.New(Cancel, "Cancel work.", r.cancel),
 		tool.New(Reply, "Tell the user something now, before this run ends.", r.reply),
+		tool.New(Skip, "End this run without an answer: the message was not for you. Only if several people speak in this conversation.", r.skip),
 		tool.New(SetStatus, "Say in a few words what you do.", r.setStatus),
 		tool.New(Outcome, "Report the result of your task, and end.", r.report),
 	}
@@ -307,6 +313,26 @@ func (r *Roles) reply(ctx context.Context, _ tool.Call, args replyArgs) (string,
 	}
 	agent.Emit(ctx, agent.Event{Kind: agent.Reply, Content: args.Content})
 	return "said", nil
+}
+
+func (r *Roles) skip(ctx context.Context, c tool.Call, args skipArgs) (string, error) {
+	o, t, err := r.originOf(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	r.mu.Lock()
+	woken := r.wakes[o.parent]
+	r.mu.Unlock()
+	other := func(sender string) bool { return sender != "" && sender != cronSender && sender != t.Session.CreatedBy }
+	switch {
+	case woken:
+		return "", errors.New("results need an answer: tell the user what matters of them")
+	case !other(t.Sender) && !slices.ContainsFunc(t.Session.Messages, func(m sessionlog.Message) bool { return other(m.Sender) }):
+		return "", errors.New("only one person speaks in this conversation: answer")
+	}
+	r.o.Log.Info("skip an answer", "session", o.parent, "reason", clip.Bytes(display.OneLine(args.Reason), maxStatus))
+	t.Skip()
+	return "no answer will be sent", nil
 }
 
 func (r *Roles) setStatus(ctx context.Context, _ tool.Call, args statusArgs) (string, error) {

@@ -273,7 +273,7 @@ func TestSecrets(t *testing.T) {
 // TestOrigins gives the tools of a channel to each kind of identity.
 func TestOrigins(t *testing.T) {
 	for sender, want := range map[string]string{
-		"user": "ask_user branch cancel reply route skip spawn_worker", "tg:1": "ask_user branch cancel reply route spawn_worker", "tg:9": "ask_user reply skip",
+		"user": "ask_user branch cancel reply route skip spawn_worker", "tg:1": "ask_user branch cancel reply route skip spawn_worker", "tg:9": "ask_user reply skip",
 		"gh:1": "ask_user reply skip", "gh:2": "ask_user branch reply skip",
 	} {
 		bubble(t, func(r *rig) {

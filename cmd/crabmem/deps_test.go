@@ -65,7 +65,7 @@ var mayImport = map[string][]string{
 	"daemon/timetext":            {},
 	"daemon/errtable":            {"crmem", "crmem/tree", "crmem/vfs", "sessionlog", "sessionlog/record", "daemon/model/chat"},
 	"daemon/op":                  {"daemon/role", "daemon/usage", "crmem", "daemon/config", "daemon/trust", "bm25", "daemon/cron", "daemon/display", "daemon/errtable", "daemon/model", "daemon/once", "daemon/session", "daemon/space", "daemon/tool", "bm25/analysis", "bm25/clip", "bm25/snippet", "crmem/budget", "crmem/fusion", "crmem/links", "crmem/metadata", "crmem/recall", "crmem/tree", "daemon/secret/scan", "daemon/timetext", "daemon/agent", "sessionlog", "sessionlog/record", "sessionlog/search"},
-	"daemon/client":              {"daemon/op", "daemon/space", "crmem", "crmem/tree", "crmem/recall", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "crmem/vfs", "crmem/fusion"},
+	"daemon/client":              {"sessionlog", "daemon/op", "daemon/space", "crmem", "crmem/tree", "crmem/recall", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "crmem/vfs", "crmem/fusion"},
 	"daemon/config":              {"daemon/lazyregexp", "daemon/timetext", "bm25/clip", "daemon/display", "crmem/vfs", "daemon/approval", "daemon/errtable", "daemon/model", "daemon/secret", "daemon/secret/scan", "daemon/space", "daemon/trust", "crmem", "crmem/embed/static", "crmem/fusion", "crmem/metadata"},
 	"daemon/space":               {"daemon/display", "crmem", "crmem/vfs", "daemon/errtable"},
 	"daemon/trust":               {"daemon/space", "daemon/tool"},

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"crabmem/daemon/client"
 	"crabmem/daemon/display"
 	"crabmem/daemon/gateway/memstores"
 	"crabmem/daemon/gateway/page"
@@ -160,7 +161,7 @@ func busy(what string) *Problem {
 // fail sends the problem of an error, and logs what the client does not receive.
 func (c *call) fail(err error) {
 	p := c.g.problem(err)
-	if known := c.route.statuses(); !slices.Contains(known, p.Status) && p.Status != statusClosed {
+	if known := c.route.statuses(); !slices.Contains(known, p.Status) && p.Status != client.StatusCanceled {
 		p = problemf(http.StatusInternalServerError, p.Kind, "the daemon could not do it").fix("the log of the gateway has the cause")
 		p.hidden = err
 	}

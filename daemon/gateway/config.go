@@ -1,23 +1,16 @@
 package gateway
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"strings"
 
 	"crabmem/crmem/vfs"
-	"crabmem/daemon/errtable"
-
-	"github.com/pelletier/go-toml/v2"
+	"crabmem/daemon/config"
 )
 
 // File is the configuration of the gateway in the home.
 const File = "config/gateway.toml"
-
-const maxConfig = 1 << 20 // bytes
 
 // Config is the configuration of a gateway.
 type Config struct {
@@ -68,38 +61,10 @@ func DefaultConfig() Config {
 func ReadConfig(fsys vfs.FS, home string) (Config, error) {
 	c := DefaultConfig()
 	path := filepath.Join(home, File)
-	b, err := readPrivate(fsys, path, maxConfig)
-	if errors.Is(err, fs.ErrNotExist) {
-		return c, nil
-	}
-	if err != nil {
+	if err := config.ReadPrivateTOML(fsys, path, &c); err != nil {
 		return c, err
 	}
-	d := toml.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&c); err != nil {
-		return c, tomlError(path, err)
-	}
-	if err := c.check(); err != nil {
-		return c, &errtable.Error{Kind: "config", Exit: errtable.ExitUsage, Path: path, Message: path + ": " + err.Error(), Fix: "correct the value", Err: err}
-	}
-	return c, nil
-}
-
-// tomlError returns the error of a decoder with path and line.
-func tomlError(path string, err error) error {
-	at, what := path, err.Error()
-	var strict *toml.StrictMissingError
-	var decode *toml.DecodeError
-	switch {
-	case errors.As(err, &strict) && len(strict.Errors) > 0:
-		line, _ := strict.Errors[0].Position()
-		at, what = fmt.Sprintf("%s:%d", path, line), "unknown key "+strings.Join(strict.Errors[0].Key(), ".")
-	case errors.As(err, &decode):
-		line, _ := decode.Position()
-		at = fmt.Sprintf("%s:%d", path, line)
-	}
-	return &errtable.Error{Kind: "config", Exit: errtable.ExitUsage, Path: path, Message: at + ": " + what, Fix: "correct the file", Err: err}
+	return c, config.Invalid(path, c.check())
 }
 
 func (c *Config) check() error {
@@ -127,17 +92,4 @@ func (c *Config) check() error {
 		}
 	}
 	return nil
-}
-
-// readPrivate reads a file that other users must not be able to change.
-func readPrivate(fsys vfs.FS, path string, limit int64) ([]byte, error) {
-	fi, err := fsys.Lstat(path)
-	if err != nil {
-		return nil, err
-	}
-	if fi.Mode().IsRegular() && !vfs.IsPrivate(fi) {
-		return nil, &errtable.Error{Kind: "permission", Exit: errtable.ExitPermission, Path: path,
-			Message: fmt.Sprintf("%s has mode %04o, or another owner: others can change it", path, fi.Mode().Perm()), Fix: "run chmod 600 " + errtable.ShellWord(path)}
-	}
-	return vfs.ReadFile(fsys, path, limit)
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/config"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/op"
 	"crabmem/daemon/space"
@@ -93,7 +94,7 @@ func Owners(fsys vfs.FS, home string) *space.Owners {
 
 func readKeys(fsys vfs.FS, home string) (file keysFile, err error) {
 	path := filepath.Join(home, KeyFile)
-	b, err := readPrivate(fsys, path, maxKeyFile)
+	b, err := config.ReadPrivate(fsys, path, maxKeyFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return file, nil
 	}

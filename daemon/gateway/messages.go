@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"crabmem/daemon/client"
 	"crabmem/daemon/config"
 	"crabmem/daemon/op"
 	"crabmem/daemon/trust"
@@ -24,7 +25,7 @@ type message struct {
 
 var messageRoutes = []route{
 	{method: "POST", path: "/v1/send", summary: "Send a message to an agent, and wait for the answer", in: of[message](), once: true, out: of[op.Answer](), status: 200,
-		fails: []int{403, 409, 429, statusClosed}, run: with((*call).send)},
+		fails: []int{403, 409, 429, client.StatusCanceled}, run: with((*call).send)},
 	{method: "POST", path: "/v1/stream", summary: "Send a message to an agent, and receive the answer as it is written", in: of[message](), once: true, kind: streamKind, events: namedEvents,
 		out: of[chunk](), status: 200, fails: []int{403, 429}, run: with((*call).stream)},
 }

@@ -24,7 +24,7 @@ var openaiRoutes = []route{
 	{method: "GET", path: "/v1/models", summary: "List the agents as models of OpenAI", out: of[openaiModels](), status: 200, style: openaiStyle, run: (*call).openaiModels},
 	{method: "GET", path: "/v1/models/{id}", summary: "Describe an agent as a model of OpenAI", out: of[openaiModel](), status: 200, style: openaiStyle, run: (*call).openaiModel},
 	{method: "POST", path: "/v1/chat/completions", summary: "Send a message to an agent, as to a model of OpenAI", in: of[chatRequest](), once: true, out: of[chatAnswer](), status: 200,
-		events: map[string]reflect.Type{}, fails: []int{403, 409, 429, statusClosed}, style: openaiStyle, run: with((*call).chat)},
+		events: map[string]reflect.Type{}, fails: []int{403, 409, 429, client.StatusCanceled}, style: openaiStyle, run: with((*call).chat)},
 }
 
 // openaiStyle is the style of a route whose refusals have the shape of OpenAI's.

@@ -16,10 +16,6 @@ import (
 	"crabmem/sessionlog"
 )
 
-// statusClosed is the status of a run that was canceled, and for the log of a request
-// whose client is gone. Clients do not repeat a request that has it.
-const statusClosed = 499
-
 // statusText returns the meaning of a status.
 func statusText(status int) string { return cmp.Or(http.StatusText(status), "Client Closed Request") }
 
@@ -103,37 +99,21 @@ func problemOf(err error) *Problem {
 	if errors.Is(err, sessionlog.ErrNotFound) {
 		return problemf(http.StatusNotFound, "not_found", "no such session").fix("GET /v1/sessions lists the sessions")
 	}
-	row := errtable.Find(err)
-	if row.Kind == errtable.Cancelled {
-		return problemf(statusClosed, row.Kind, "the run was canceled")
-	}
-	status := row.HTTP
-	if e, ok := errors.AsType[*client.Error](err); ok {
-		status = e.Code
-	}
-	// Operations of RFC 0018 keep the status of the reference.
-	switch row.Kind {
-	case "not_found", "unknown_agent":
-		status = http.StatusNotFound
-	case "busy":
-		status = http.StatusConflict
-	case "outcome_unknown", "no_response":
-		status = http.StatusBadGateway
+	status, row := client.StatusOf(err)
+	if status == client.StatusCanceled {
+		return problemf(status, row.Kind, "the run was canceled")
 	}
 	if _, ok := errors.AsType[*client.Error](err); !ok && row.Kind == errtable.Failed {
 		p := problemf(http.StatusBadGateway, "no_response", "the daemon did not answer").fix("repeat the request; with an Idempotency-Key it has one effect")
 		p.hidden = err
 		return p
 	}
-	if status < 400 || status > 599 {
-		status = http.StatusInternalServerError
-	}
 	if status == http.StatusInternalServerError {
-		p := problemf(int(status), row.Kind, "the daemon could not do it").fix("the log of the gateway has the cause")
+		p := problemf(status, row.Kind, "the daemon could not do it").fix("the log of the gateway has the cause")
 		p.hidden = err
 		return p
 	}
-	p := problemf(int(status), row.Kind, "%s", messageOf(err)).fix("%s", row.Fix)
+	p := problemf(status, row.Kind, "%s", messageOf(err)).fix("%s", row.Fix)
 	model, wait := row.Kind == "model" || strings.HasPrefix(row.Kind, "model_"), 1
 	if model { // only the log has the message of the provider
 		p.Detail, wait = "the call of the model failed", modelRetry

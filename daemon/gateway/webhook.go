@@ -39,7 +39,6 @@ const (
 	maxSender       = 128
 	hookRuns        = 4 // concurrent, of all conversations
 	hookTime        = 30 * time.Minute
-	hookTries       = 8 // of a run that the daemon did not answer
 )
 
 type hookMessage struct {
@@ -230,7 +229,7 @@ func (g *Gateway) runHook(conversation string, m *box.Message) (string, error) {
 		if p.Status == http.StatusBadGateway {
 			tries++
 		}
-		again := repeatsHook(p.Status, tries)
+		again := client.RepeatsRun(p.Status, tries)
 		g.o.Log.Warn("webhook: a run failed", "again", again, "error", err)
 		if !again {
 			return "error: " + p.Detail, nil
@@ -242,18 +241,6 @@ func (g *Gateway) runHook(conversation string, m *box.Message) (string, error) {
 		}
 		wait = min(2*wait, time.Minute)
 	}
-}
-
-// repeatsHook reports whether a run with this status is repeated, after tries runs that
-// the daemon did not answer.
-func repeatsHook(status, tries int) bool {
-	switch status {
-	case http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusConflict:
-		return true
-	case http.StatusBadGateway:
-		return tries < hookTries
-	}
-	return false
 }
 
 // tryHook runs the agent. A run waits for the share of its key, and that of an untrusted

@@ -113,17 +113,6 @@ func TestWebhookRestart(t *testing.T) {
 	}
 }
 
-func TestWebhookRepeatsWhatMayPass(t *testing.T) {
-	for _, c := range []struct {
-		status, tries int
-		want          bool
-	}{{503, 0, true}, {429, 9, true}, {409, 9, true}, {502, 1, true}, {502, 7, true}, {502, 8, false}, {500, 1, false}, {404, 0, false}, {400, 0, false}} {
-		if got := repeatsHook(c.status, c.tries); got != c.want {
-			t.Errorf("status %d after %d runs: %v, want %v", c.status, c.tries, got, c.want)
-		}
-	}
-}
-
 // TestWebhookRefusals covers the refusals of the webhook.
 func TestWebhookRefusals(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Limits.StreamsPerKey = 1 })

@@ -1,0 +1,71 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/errtable"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+const maxPrivate = 1 << 20 // bytes
+
+// ReadPrivateTOML decodes a file that other users must not be able to change into v, and
+// refuses unknown keys. A missing file changes nothing.
+func ReadPrivateTOML(fsys vfs.FS, path string, v any) error {
+	b, err := ReadPrivate(fsys, path, maxPrivate)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	d := toml.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return tomlError(path, err)
+	}
+	return nil
+}
+
+// Invalid returns the error for a value in a file that is not valid, or nil if err is.
+func Invalid(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &errtable.Error{Kind: "config", Exit: errtable.ExitUsage, Path: path, Message: path + ": " + err.Error(), Fix: "correct the value", Err: err}
+}
+
+// tomlError returns the error of a decoder with path and line.
+func tomlError(path string, err error) error {
+	at, what := path, err.Error()
+	var strict *toml.StrictMissingError
+	var decode *toml.DecodeError
+	switch {
+	case errors.As(err, &strict) && len(strict.Errors) > 0:
+		line, _ := strict.Errors[0].Position()
+		at, what = fmt.Sprintf("%s:%d", path, line), "unknown key "+strings.Join(strict.Errors[0].Key(), ".")
+	case errors.As(err, &decode):
+		line, _ := decode.Position()
+		at = fmt.Sprintf("%s:%d", path, line)
+	}
+	return &errtable.Error{Kind: "config", Exit: errtable.ExitUsage, Path: path, Message: at + ": " + what, Fix: "correct the file", Err: err}
+}
+
+// ReadPrivate reads a file that other users must not be able to change.
+func ReadPrivate(fsys vfs.FS, path string, limit int64) ([]byte, error) {
+	fi, err := fsys.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if fi.Mode().IsRegular() && !vfs.IsPrivate(fi) {
+		return nil, &errtable.Error{Kind: "permission", Exit: errtable.ExitPermission, Path: path,
+			Message: fmt.Sprintf("%s has mode %04o, or another owner: others can change it", path, fi.Mode().Perm()), Fix: "run chmod 600 " + errtable.ShellWord(path)}
+	}
+	return vfs.ReadFile(fsys, path, limit)
+}

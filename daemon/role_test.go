@@ -5,12 +5,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"crabmem/bench/gate"
+	"crabmem/crmem/recalleval"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/role"
 	store "crabmem/daemon/secret"
 	"crabmem/daemon/wire/pb"
 )
@@ -77,5 +81,54 @@ func TestLeaves(t *testing.T) {
 			}
 		}
 		s.stop()
+	}
+}
+
+// TestTurnCosts compares the CPU time of a channel's turn without work with one while 10 and
+// while 32 workers run. Both conversations have as many calls.
+func TestTurnCosts(t *testing.T) {
+	if os.Getenv("CRABMEM_ROLE_COSTS") == "" {
+		t.Skip("SKIPPED: it measures the CPU; CRABMEM_ROLE_COSTS=1 runs it")
+	}
+	m := modeltest.New(t)
+	m.Discard = true
+	var calls modeltest.Reply
+	m.Func(func(r modeltest.Request) modeltest.Reply {
+		switch {
+		case slices.Contains(r.Tools, role.Outcome):
+			return modeltest.Stall()
+		case strings.HasSuffix(r.Messages[len(r.Messages)-1].Content, "go"):
+			return calls
+		}
+		return modeltest.Say("fine")
+	})
+	for _, n := range []int{10, 32} {
+		var least [2]time.Duration
+		for pass := range 20 {
+			running := n * (pass % 2)
+			calls = modeltest.Reply{}
+			for i := range n {
+				if task := fmt.Sprintf(`{"task":"t%d"}`, i); running > 0 {
+					calls = calls.Call(role.SpawnWorker, task)
+				} else {
+					calls = calls.Call(role.Cancel, fmt.Sprintf(`{"id":"w%d"}`, i+1))
+				}
+			}
+			s := serve(t, home(t), scripted(m)+"role = \"channel\"\n[roles]\nworkers = 32\n")
+			s.ask(send(&pb.SendMsg{Content: "go"}))
+			if list, err := s.roles.List("crab_user_1"); err != nil || len(list) != running {
+				t.Fatalf("%d works: %v", len(list), err)
+			}
+			began := recalleval.CPUTime()
+			for range 100 {
+				s.ask(send(&pb.SendMsg{Content: "hi"}))
+			}
+			if took := (recalleval.CPUTime() - began) / 100; least[pass%2] == 0 || took < least[pass%2] {
+				least[pass%2] = took
+			}
+			s.stop()
+		}
+		t.Logf("%d workers: %v of CPU for a turn without them, %v while they run", n, least[0], least[1])
+		gate.Most(t, fmt.Sprintf("percent of the CPU time of a turn while %d workers run", n), int64(100*least[1]/least[0]), 120)
 	}
 }

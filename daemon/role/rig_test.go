@@ -43,8 +43,9 @@ type rig struct {
 	config   *config.Config
 	// reply is the model: it returns the response to a request.
 	reply    func(q *request) answer
-	commands bool // bash asks for approval
-	known    int  // in the result of recall
+	disk     string // the home, if its files are on the disk
+	commands bool   // bash asks for approval
+	known    int    // in the result of recall
 	// published receives the events of work; nil: none.
 	published func(agent.Event)
 
@@ -169,8 +170,14 @@ func (r *rig) check(err error) {
 // bubble calls f with a rig in a synctest bubble.
 func bubble(t *testing.T, f func(r *rig)) {
 	t.Helper()
+	bubbleOn(t, "", f)
+}
+
+// bubbleOn calls f with a rig in a synctest bubble, whose files are in a folder of the disk.
+func bubbleOn(t *testing.T, disk string, f func(r *rig)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := &rig{t: t, fs: faultfs.NewMem(), config: &config.Config{}}
+		r := &rig{t: t, disk: disk, fs: faultfs.NewMem(), config: &config.Config{}}
 		c := r.config
 		c.Roles = config.Roles{Branches: 5, Workers: 5, Waiting: 20, Running: 32, Wakes: 3, WakeSteps: 3, WakeDelay: 500 * time.Millisecond, WakeMaxDelay: 5 * time.Second,
 			Stall: 450 * time.Second, Grace: 2 * time.Minute, BranchTimeout: 2 * time.Minute, ChannelTimeout: 5 * time.Minute, WaitingTimeout: 24 * time.Hour}
@@ -189,11 +196,15 @@ func bubble(t *testing.T, f func(r *rig)) {
 }
 
 // open opens the files of a machine, as a daemon does at its start.
-func (r *rig) open(fs *faultfs.Mem) {
+func (r *rig) open(mem *faultfs.Mem) {
 	r.t.Helper()
 	var err error
-	r.fs, r.fault = fs, nil
-	fs.Hook = func(c faultfs.Call) error {
+	fs, home, dir := vfs.FS(mem), rigHome, "/work"
+	if r.disk != "" {
+		fs, home, dir = vfs.OS{}, r.disk, r.disk
+	}
+	r.fs, r.fault = mem, nil
+	mem.Hook = func(c faultfs.Call) error {
 		r.turn.Lock()
 		defer r.turn.Unlock()
 		if r.fault == nil {
@@ -201,9 +212,9 @@ func (r *rig) open(fs *faultfs.Mem) {
 		}
 		return r.fault(c)
 	}
-	r.store, err = crmem.Open(rigHome+"/memory.db", &crmem.Options{FS: fs})
+	r.store, err = crmem.Open(home+"/memory.db", &crmem.Options{FS: fs})
 	r.check(err)
-	r.logs, err = sessionlog.OpenDir(rigHome+"/sessions", &sessionlog.Options{FS: fs})
+	r.logs, err = sessionlog.OpenDir(home+"/sessions", &sessionlog.Options{FS: fs})
 	r.check(err)
 	log := slog.New(slog.NewTextHandler(r, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
@@ -217,7 +228,7 @@ func (r *rig) open(fs *faultfs.Mem) {
 		return setup
 	}
 	r.sessions = session.New(session.Options{
-		FS: fs, Home: rigHome, Dir: "/work", Log: log, Now: time.Now, Logs: r.logs,
+		FS: fs, Home: home, Dir: dir, Log: log, Now: time.Now, Logs: r.logs,
 		Space: func(_ string, f func(*crmem.Store) error) error { return f(r.store) }, Own: func(string) string { return space.Main },
 		Setup: current, Forget: func(uint64) {}, Ran: func(time.Duration) {},
 		Kind:  func(err error) string { return errtable.Find(err).Kind },
@@ -225,7 +236,7 @@ func (r *rig) open(fs *faultfs.Mem) {
 		Role:  func(a *agent.Agent, creator, sender string) time.Duration { return r.For(a, creator, sender) },
 	})
 	r.Roles = New(Options{
-		Work:     &work.Home{FS: fs, Path: rigHome, Sessions: r.logs, Now: time.Now, Warn: func(line string) { r.note("work %s", line) }},
+		Work:     &work.Home{FS: fs, Path: home, Sessions: r.logs, Now: time.Now, Warn: func(line string) { r.note("work %s", line) }},
 		Sessions: r.sessions, Setup: current, Log: log, Now: time.Now, Leaves: func(string) error { return nil },
 		Record: func(text string) string { return strings.ReplaceAll(text, "hunter22", "[secret]") },
 		Publish: func(_, _, _ string, e agent.Event) {

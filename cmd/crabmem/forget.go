@@ -35,10 +35,10 @@ and lists them.
 
 A purge does not remove the text from these places; forget --purge lists those
 that it finds, with a fix: other entries and spaces of the home, sessions,
-messages of the webhook, Markdown trees, and other files of the home. The search
-ignores texts shorter than 12 bytes and has limits; a message reports an
-incomplete search. A purge also does not remove the text
-from open files, memory, free disk blocks, backups, and other copies.
+messages of the webhook and of channels, Markdown trees, and other files of the
+home. The search ignores texts shorter than 12 bytes and has limits; a message
+reports an incomplete search. A purge also does not remove the text from open
+files, memory, free disk blocks, backups, and other copies.
 
 With --everywhere, forget first purges other places in the home, then the entry:
 - entries and archives of every space whose text or earlier versions contain the
@@ -47,7 +47,8 @@ With --everywhere, forget first purges other places in the home, then the entry:
   text
 - quarantine files and kept copies of sessions
 - the input history of crabmem chat: forget removes messages with the text
-- messages and answers of the webhook: [purged] replaces the text
+- messages and answers of the webhook and of channels: [purged] replaces the
+  text
 If forget cannot purge one of these places, it purges the others, keeps the
 entry, prints the reason, and exits with 1. Correct the place, then run the
 command again. It cannot purge other files of the home, such as Crab.md. It

@@ -76,7 +76,7 @@ func (t *textSearch) purgePlace(ctx context.Context, p *textPlace) error {
 	switch filepath.Dir(p.Path) {
 	case home:
 		return t.chatHistory(home, false)
-	case filepath.Join(home, box.Dir):
+	case filepath.Join(home, box.Webhook), filepath.Join(home, box.Telegram):
 		_, err := box.Purge(t.fs, home, false, t.texts...)
 		return err
 	}
@@ -119,10 +119,10 @@ func (t *textSearch) removeBases() error {
 // searches every other file for the bytes of the texts, and names the file.
 var homePlaces = []string{
 	"memory.db*", ".memory.db*", "spaces", // stores, searched with their history
-	"sessions", // searched with deleted and damaged sessions
-	"history",  // chat input, searched
-	box.Dir,    // searched
-	"logs",     // never texts of entries
+	"sessions",                // searched with deleted and damaged sessions
+	"history",                 // chat input, searched
+	box.Webhook, box.Telegram, // searched
+	"logs", // never texts of entries
 	"daemon.sock", "daemon.lock",
 	"secrets.json", "secrets.key", // encrypted
 }

@@ -1,5 +1,5 @@
-// Package box stores the conversations of the webhook in files: messages to agents that
-// have no answer yet, and answers that no client has read.
+// Package box stores the conversations of the webhook and of channels in files: messages to
+// agents that have no answer yet, and answers that no client has read or no platform has.
 package box
 
 import (
@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,8 +19,14 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// Dir contains the files in the home, one for each conversation.
-const Dir = "webhook"
+// The directories in the home with the files, one for each conversation.
+const (
+	Webhook  = "webhook"
+	Telegram = "telegram"
+)
+
+// Dirs lists the directories.
+var Dirs = []string{Webhook, Telegram}
 
 // The limits of a Box.
 const (
@@ -30,17 +35,17 @@ const (
 	maxWaiting       = 256     // messages of one owner without an answer
 	maxOwned         = maxConversations / 4
 	maxOwnedBytes    = 64 << 20 // of the conversations of one owner
-	keep             = 24 * time.Hour
 	sweepTime        = time.Hour
 )
 
 // lockWait is the maximum wait for another process that changes a conversation.
 const lockWait = 10 * time.Second
 
-// withLock calls change with the lock on the conversations of a home. A Box reads and
-// replaces a file under it, and so does Purge: a Box cannot write a purged text back.
-func withLock(fsys vfs.FS, home string, change func() error) (err error) {
-	lerr := vfs.WithLock(fsys, filepath.Join(home, "run", Dir+".lock"), lockWait, func() error {
+// withLock calls change with the lock on the conversations in a directory of a home. A Box
+// reads and replaces a file under it, and so does Purge: a Box cannot write a purged text
+// back.
+func withLock(fsys vfs.FS, home, dir string, change func() error) (err error) {
+	lerr := vfs.WithLock(fsys, filepath.Join(home, "run", dir+".lock"), lockWait, func() error {
 		err = change()
 		return err
 	})
@@ -50,74 +55,54 @@ func withLock(fsys vfs.FS, home string, change func() error) (err error) {
 // Errors of Add.
 var (
 	ErrFull  = errors.New("too many messages wait")
+	ErrBusy  = errors.New("too many messages of the conversation wait")
 	ErrReuse = errors.New("another message has this key")
 )
 
-// Message is a message to an agent.
-type Message struct {
-	ID      string    `json:"id"`
-	Agent   string    `json:"agent"`
-	Content string    `json:"content"`
-	At      time.Time `json:"at"`
-}
-
-// Answer is an answer of an agent.
-type Answer struct {
-	Seq     uint64    `json:"seq"` // ascending in a conversation
-	Content string    `json:"content"`
-	At      time.Time `json:"at"`
-}
-
-// file is the content of the file of a conversation.
-type file struct {
-	Conversation string    `json:"conversation"` // its identity
-	Waiting      []Message `json:"waiting"`      // without an answer
-	Answers      []Answer  `json:"answers"`      // not read
-	Done         []done    `json:"done"`         // answered messages that may be repeated
-	Last         uint64    `json:"last"`         // largest Seq
-
-	bytes int // of the file
-}
-
-// done is an answered message. Sum is that of the message.
-type done struct {
-	ID  string    `json:"id"`
-	Sum string    `json:"sum"`
-	At  time.Time `json:"at"`
-}
-
 // Box is the conversations of a home. It is safe for concurrent use, of one process.
 type Box struct {
-	fs   vfs.FS
-	home string
-	dir  string
-	now  func() time.Time
+	Options
+	path string // of the directory
 
 	mu      sync.Mutex     // held during each change
-	waiting map[string]int // messages without an answer, by conversation
+	waiting map[string]int // messages without an answer and parts to send, by conversation
 	changed chan struct{}  // closed and replaced by each answer
 	sizes   map[string]int // bytes of the files, by conversation
 	unread  int            // files that cannot be read
 	swept   time.Time
 }
 
-// Open reads the conversations of a home. It removes those without messages of the last
-// 24 hours. With an error about files that it cannot read, the others are usable.
-func Open(fsys vfs.FS, home string, now func() time.Time) (*Box, error) {
-	b := &Box{fs: fsys, home: home, dir: filepath.Join(home, Dir), now: now, waiting: make(map[string]int), sizes: make(map[string]int), changed: make(chan struct{})}
-	if _, err := fsys.Lstat(b.dir); errors.Is(err, fs.ErrNotExist) {
-		b.swept = now()
+// Options are the options of [Open].
+type Options struct {
+	FS   vfs.FS
+	Home string
+	Dir  string        // one of Dirs
+	Keep time.Duration // of answers, and of the IDs of answered messages
+	Now  func() time.Time
+	// PerConversation limits the messages of a conversation without an answer. 0: no limit.
+	PerConversation int
+}
+
+// Open reads the conversations in a directory of a home. It removes those without messages
+// of the time Keep. With an error about files that it cannot read, the others are usable.
+func Open(o Options) (*Box, error) {
+	b := &Box{Options: o, path: filepath.Join(o.Home, o.Dir), waiting: make(map[string]int), sizes: make(map[string]int), changed: make(chan struct{})}
+	if _, err := b.FS.Lstat(b.path); errors.Is(err, fs.ErrNotExist) {
+		b.swept = b.Now()
 		return b, nil
 	}
-	return b, withLock(fsys, home, b.sweep)
+	return b, b.locked(b.sweep)
 }
+
+// locked calls change with the lock on the conversations.
+func (b *Box) locked(change func() error) error { return withLock(b.FS, b.Home, b.Dir, change) }
 
 // sweep counts the conversations, and removes old ones and temporary files. The caller has
 // exclusive use of b, and holds the lock.
 func (b *Box) sweep() error {
-	b.swept, b.unread = b.now(), 0
+	b.swept, b.unread = b.Now(), 0
 	clear(b.sizes)
-	list, err := b.fs.ReadDir(b.dir)
+	list, err := b.FS.ReadDir(b.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -125,9 +110,9 @@ func (b *Box) sweep() error {
 		return err
 	}
 	for _, e := range list {
-		path := filepath.Join(b.dir, e.Name())
+		path := filepath.Join(b.path, e.Name())
 		if strings.HasPrefix(e.Name(), ".") {
-			err = errors.Join(err, b.fs.Remove(path))
+			err = errors.Join(err, b.FS.Remove(path))
 			continue
 		}
 		f, rerr := b.read(path)
@@ -135,19 +120,16 @@ func (b *Box) sweep() error {
 		case rerr != nil:
 			err = errors.Join(err, rerr)
 			b.unread++
-		case len(f.Waiting)+len(f.Answers)+len(f.Done) == 0:
-			err = errors.Join(err, b.fs.Remove(path))
+		case len(f.Waiting)+len(f.Answers)+len(f.Done) == 0 && f.Session == "":
+			err = errors.Join(err, b.FS.Remove(path))
 		default:
-			b.sizes[f.Conversation] = f.bytes
-			if n := len(f.Waiting); n > 0 {
-				b.waiting[f.Conversation] = n
-			}
+			b.count(&f)
 		}
 	}
 	return err
 }
 
-// Waiting returns the conversations with messages that have no answer.
+// Waiting returns the conversations with messages that have no answer, or parts to send.
 func (b *Box) Waiting() (list []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -158,46 +140,9 @@ func (b *Box) Waiting() (list []string) {
 	return list
 }
 
-func (b *Box) path(conversation string) string {
+func (b *Box) file(conversation string) string {
 	sum := sha256.Sum256([]byte(conversation))
-	return filepath.Join(b.dir, hex.EncodeToString(sum[:16])+".json")
-}
-
-// read returns the content of a file without what is older than 24 hours. A missing file
-// is empty.
-func (b *Box) read(path string) (f file, err error) {
-	text, err := vfs.ReadFile(b.fs, path, 2*maxFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return f, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &f)
-		f.bytes = len(text)
-	}
-	if err != nil {
-		return f, fmt.Errorf("read %s: %w: move the file away", path, err)
-	}
-	old := b.now().Add(-keep)
-	f.Answers = slices.DeleteFunc(f.Answers, func(a Answer) bool { return a.At.Before(old) })
-	f.Done = slices.DeleteFunc(f.Done, func(d done) bool { return d.At.Before(old) })
-	return f, nil
-}
-
-// write replaces the file of a conversation. A later process finds the content before or
-// after it.
-func (b *Box) write(f *file) error {
-	text, err := json.Marshal(f)
-	if err != nil {
-		return err
-	}
-	if err := vfs.MkdirAll(b.fs, b.dir, 0o700); err != nil {
-		return err
-	}
-	err = vfs.WriteFile(b.fs, b.path(f.Conversation), 0o600, text)
-	if err == nil {
-		b.sizes[f.Conversation] = len(text)
-	}
-	return err
+	return filepath.Join(b.path, hex.EncodeToString(sum[:16])+".json")
 }
 
 // Add stores a message, and returns its ID. once is a key with which the call may be
@@ -205,7 +150,7 @@ func (b *Box) write(f *file) error {
 func (b *Box) Add(owner, conversation, once string, m Message) (id string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	err = withLock(b.fs, b.home, func() error {
+	err = b.locked(func() error {
 		id, err = b.add(owner, conversation, once, m)
 		return err
 	})
@@ -217,15 +162,15 @@ func (b *Box) Add(owner, conversation, once string, m Message) (id string, err e
 
 // add is Add with the lock.
 func (b *Box) add(owner, conversation, once string, m Message) (id string, err error) {
-	if b.now().Sub(b.swept) > sweepTime {
+	if b.Now().Sub(b.swept) > sweepTime {
 		_ = b.sweep() // a file that cannot be read concerns its conversation only
 	}
-	path := b.path(conversation)
+	path := b.file(conversation)
 	f, err := b.read(path)
 	if err != nil {
 		return "", err
 	}
-	m.ID, m.At = messageID(conversation, once), b.now().UTC()
+	m.ID, m.At = messageID(conversation, once), b.Now().UTC()
 	if i := slices.IndexFunc(f.Done, func(d done) bool { return d.ID == m.ID }); i >= 0 {
 		return m.ID, sameSum(f.Done[i].Sum, &m)
 	}
@@ -249,16 +194,15 @@ func (b *Box) add(owner, conversation, once string, m Message) (id string, err e
 		}
 	}
 	isNew := f.Conversation == ""
+	if b.PerConversation > 0 && len(f.Waiting) >= b.PerConversation {
+		return "", ErrBusy
+	}
 	if total > maxFile || others >= maxWaiting || bytes > maxOwnedBytes || isNew && (owned >= maxOwned || len(b.sizes)+b.unread >= maxConversations) {
 		return "", ErrFull
 	}
 	f.Conversation = conversation
 	f.Waiting = append(f.Waiting, m)
-	if err := b.write(&f); err != nil { // the commit point is the rename in it
-		return "", err
-	}
-	b.waiting[conversation] = len(f.Waiting)
-	return m.ID, nil
+	return m.ID, b.write(&f) // the commit point is the rename in it
 }
 
 // messageID returns the ID of a message: random, or that of a key of its conversation.
@@ -287,7 +231,7 @@ func sameSum(sum string, m *Message) error {
 func (b *Box) Next(conversation string) (Message, bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	f, err := b.read(b.path(conversation))
+	f, err := b.read(b.file(conversation))
 	if err != nil || len(f.Waiting) == 0 {
 		return Message{}, false, err
 	}
@@ -299,12 +243,12 @@ func (b *Box) Next(conversation string) (Message, bool, error) {
 func (b *Box) Finish(conversation, id, content string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return withLock(b.fs, b.home, func() error { return b.finish(conversation, id, content) })
+	return b.locked(func() error { return b.finish(conversation, id, content) })
 }
 
 // finish is Finish with the lock.
 func (b *Box) finish(conversation, id, content string) error {
-	f, err := b.read(b.path(conversation))
+	f, err := b.read(b.file(conversation))
 	if err != nil {
 		return err
 	}
@@ -312,32 +256,14 @@ func (b *Box) finish(conversation, id, content string) error {
 	if i < 0 {
 		return fmt.Errorf("no message %s waits for an answer", id)
 	}
-	now := b.now().UTC()
-	f.Last = max(f.Last+1, uint64(now.UnixMilli())) // also after the file was removed
-	f.Done = append(f.Done, done{id, sumOf(&f.Waiting[i]), now})
-	f.Waiting = slices.Delete(f.Waiting, i, i+1)
-	f.Answers = append(f.Answers, Answer{f.Last, content, now})
-	for size(f.Answers) > maxFile && len(f.Answers) > 1 {
-		f.Answers = f.Answers[1:]
-	}
+	f.end(i, i+1)
+	f.Answer(Answer{Content: content})
 	if err := b.write(&f); err != nil {
 		return err
-	}
-	if n := len(f.Waiting); n > 0 {
-		b.waiting[conversation] = n
-	} else {
-		delete(b.waiting, conversation)
 	}
 	close(b.changed)
 	b.changed = make(chan struct{})
 	return nil
-}
-
-func size(answers []Answer) (n int) {
-	for _, a := range answers {
-		n += len(a.Content)
-	}
-	return n
 }
 
 // Read returns the answers after a sequence number, and a channel that is closed when a
@@ -346,13 +272,13 @@ func size(answers []Answer) (n int) {
 func (b *Box) Read(conversation string, seq uint64, drain bool) ([]Answer, <-chan struct{}, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	f, err := b.read(b.path(conversation))
+	f, err := b.read(b.file(conversation))
 	if err != nil {
 		return nil, nil, err
 	}
 	found := after(f.Answers, seq)
 	if kept := len(found); kept < len(f.Answers) || drain && kept > 0 {
-		if err := withLock(b.fs, b.home, func() error { return b.drop(conversation, seq, drain, &found) }); err != nil {
+		if err := b.locked(func() error { return b.drop(conversation, seq, drain, &found) }); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -362,7 +288,7 @@ func (b *Box) Read(conversation string, seq uint64, drain bool) ([]Answer, <-cha
 // drop removes the answers of a conversation up to a sequence number, or all of them. It
 // sets found to those after the number. The caller holds the lock.
 func (b *Box) drop(conversation string, seq uint64, all bool, found *[]Answer) error {
-	f, err := b.read(b.path(conversation))
+	f, err := b.read(b.file(conversation))
 	if err != nil {
 		return err
 	}

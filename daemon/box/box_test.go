@@ -14,7 +14,10 @@ import (
 	"crabmem/crmem/vfs/faultfs"
 )
 
-const home = "/home/crab"
+const (
+	home = "/home/crab"
+	keep = 24 * time.Hour
+)
 
 // rig is a Box in a file system with faults.
 type rig struct {
@@ -34,11 +37,15 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
+func (r *rig) options() Options {
+	return Options{FS: r.m, Home: home, Dir: Webhook, Keep: keep, Now: func() time.Time { return r.now }}
+}
+
 // open opens the box again.
 func (r *rig) open() {
 	r.t.Helper()
 	var err error
-	if r.Box, err = Open(r.m, home, func() time.Time { return r.now }); err != nil {
+	if r.Box, err = Open(r.options()); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -140,7 +147,7 @@ func TestHome(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, day := range []int{28, 30} {
-		b, err := Open(vfs.OS{}, home, func() time.Time { return time.Date(2026, 11, day, 16, 0, 0, 0, time.UTC) })
+		b, err := Open(Options{FS: vfs.OS{}, Home: home, Dir: Webhook, Keep: keep, Now: func() time.Time { return time.Date(2026, 11, day, 16, 0, 0, 0, time.UTC) }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +198,7 @@ func TestKeep(t *testing.T) {
 		t.Errorf("old answers %q", list)
 	}
 	r.open()
-	if list, err := r.m.ReadDir(home + "/" + Dir); err != nil || len(list) > 0 {
+	if list, err := r.m.ReadDir(home + "/" + Webhook); err != nil || len(list) > 0 {
 		t.Errorf("files %v, %v", list, err)
 	}
 	if second := answer(); second <= first {
@@ -199,7 +206,7 @@ func TestKeep(t *testing.T) {
 	}
 	r.now = r.now.Add(keep + time.Second)
 	r.add("k/b", "", "sweeps") // without Open
-	if list, err := r.m.ReadDir(home + "/" + Dir); err != nil || len(list) != 1 {
+	if list, err := r.m.ReadDir(home + "/" + Webhook); err != nil || len(list) != 1 {
 		t.Errorf("files %v, %v", list, err)
 	}
 }
@@ -348,15 +355,15 @@ func TestDamaged(t *testing.T) {
 	r := newRig(t)
 	r.add("k/a", "", "1")
 	r.add("k/b", "", "2")
-	f, err := r.m.OpenFile(r.path("k/a"), 1, 0)
+	f, err := r.m.OpenFile(r.file("k/a"), 1, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(f.Truncate(3), f.Close()); err != nil {
 		t.Fatal(err)
 	}
-	b, err := Open(r.m, home, func() time.Time { return r.now })
-	if err == nil || !strings.Contains(err.Error(), r.path("k/a")) || fmt.Sprint(b.Waiting()) != "[k/b]" {
+	b, err := Open(r.options())
+	if err == nil || !strings.Contains(err.Error(), r.file("k/a")) || fmt.Sprint(b.Waiting()) != "[k/b]" {
 		t.Errorf("waiting %v, %v", b.Waiting(), err)
 	}
 	if _, err := b.Add("k/", "k/a", "", Message{}); err == nil {

@@ -15,21 +15,29 @@ const purged = "[purged]"
 
 // Purge replaces texts in the messages and answers of a home. It returns the files that
 // contained one. If dry is set, it changes no file. With an error about files that it
-// cannot read, the others are purged. A gateway may use the files concurrently.
+// cannot read, the others are purged. Other processes may use the files concurrently.
 func Purge(fsys vfs.FS, home string, dry bool, texts ...string) (paths []string, err error) {
-	if dry {
-		return purgeFiles(fsys, home, true, texts)
+	for _, name := range Dirs {
+		dir := filepath.Join(home, name)
+		if _, serr := fsys.Lstat(dir); errors.Is(serr, fs.ErrNotExist) {
+			continue
+		}
+		purge := func() error {
+			found, err := purgeFiles(fsys, dir, dry, texts)
+			paths = append(paths, found...)
+			return err
+		}
+		if dry {
+			err = errors.Join(err, purge())
+		} else {
+			err = errors.Join(err, withLock(fsys, home, name, purge))
+		}
 	}
-	err = withLock(fsys, home, func() error {
-		paths, err = purgeFiles(fsys, home, false, texts)
-		return err
-	})
 	return paths, err
 }
 
-// purgeFiles is Purge with the lock, or without changes.
-func purgeFiles(fsys vfs.FS, home string, dry bool, texts []string) (paths []string, err error) {
-	dir := filepath.Join(home, Dir)
+// purgeFiles purges the files in a directory, with the lock or without changes.
+func purgeFiles(fsys vfs.FS, dir string, dry bool, texts []string) (paths []string, err error) {
 	list, err := fsys.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -58,7 +66,7 @@ func purgeFile(fsys vfs.FS, path string, dry bool, texts []string) (found bool, 
 	} else if err != nil {
 		return false, err
 	}
-	var f file
+	var f File
 	if err := json.Unmarshal(b, &f); err != nil {
 		return false, &fs.PathError{Op: "read", Path: path, Err: err}
 	}
@@ -74,6 +82,9 @@ func purgeFile(fsys vfs.FS, path string, dry bool, texts []string) (found bool, 
 	}
 	for i := range f.Answers {
 		replace(&f.Answers[i].Content)
+	}
+	if f.Turn != nil {
+		replace(&f.Turn.Content)
 	}
 	if !found || dry {
 		return found, nil

@@ -84,7 +84,7 @@ func TestPurgeConcurrent(t *testing.T) {
 					t.Fatal(name, err)
 				}
 			}
-			if b, err := vfs.ReadFile(r.m, r.path("k/a"), maxFile); more && (err != nil || strings.Contains(string(b), text)) {
+			if b, err := vfs.ReadFile(r.m, r.file("k/a"), maxFile); more && (err != nil || strings.Contains(string(b), text)) {
 				t.Errorf("%s, purge before call %d: %s, %v", name, at, b, err)
 			}
 		}

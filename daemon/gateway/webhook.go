@@ -39,6 +39,7 @@ const (
 	maxSender       = 128
 	hookRuns        = 4 // concurrent, of all conversations
 	hookTime        = 30 * time.Minute
+	hookKeep        = 24 * time.Hour // of answers
 )
 
 type hookMessage struct {
@@ -75,7 +76,7 @@ type hooks struct {
 // openHooks opens the box, and answers the messages that an earlier gateway left.
 func (g *Gateway) openHooks() {
 	var err error
-	if g.hooks.box, err = box.Open(g.o.FS, g.o.Home, g.o.Now); err != nil {
+	if g.hooks.box, err = box.Open(box.Options{FS: g.o.FS, Home: g.o.Home, Dir: box.Webhook, Keep: hookKeep, Now: g.o.Now}); err != nil {
 		g.o.Log.Warn("webhook", "error", err)
 	}
 	g.hooks.runs, g.hooks.active = newRoom(hookRuns), make(map[string]bool)

@@ -1,0 +1,69 @@
+package box
+
+import "time"
+
+// Channel is the part of a File that only channels use.
+type Channel struct {
+	Turn    *Turn     `json:"turn,omitempty"`    // its messages wait; it has no answer yet
+	Session string    `json:"session,omitempty"` // of the newest turn; empty: the latest one of agent and sender
+	Fresh   bool      `json:"fresh,omitempty"`   // the next turn begins a session
+	Active  time.Time `json:"active,omitzero"`   // the newest turn was stored
+}
+
+// Turn is messages that an agent answers together. A channel stores it before its run, and it
+// does not change after that: a run that a crash repeats is the same request.
+type Turn struct {
+	IDs     []string `json:"ids"` // of the oldest messages; the first is the ID of the request
+	Agent   string   `json:"agent"`
+	Content string   `json:"content"`
+	Session string   `json:"session,omitempty"` // empty: a new one, or the latest one of agent and sender
+	New     bool     `json:"new,omitempty"`     // begin a session
+}
+
+// Part describes an answer that a channel sends: a part of the answer to a turn.
+type Part struct {
+	Turn   string `json:"turn,omitempty"` // the first ID of the turn
+	Kind   Kind   `json:"kind,omitempty"`
+	Number int    `json:"part,omitempty"` // from 1
+	Of     int    `json:"of,omitempty"`
+	State  State  `json:"state,omitempty"`
+	Remote string `json:"remote,omitempty"` // the platform's ID of the sent message
+}
+
+// Kind is the kind of a text that a channel sends.
+type Kind string
+
+// The kinds.
+const (
+	Reply  Kind = "reply"  // of an agent
+	Notice Kind = "notice" // of the channel
+)
+
+// State is the delivery state of a Part.
+type State string
+
+// The states. Delivered texts are not kept.
+const (
+	Pending State = "pending" // no request for it was sent, or the platform refused it for now
+	Sending State = "sending" // stored before each request
+	Sent    State = "sent"
+	Failed  State = "failed"  // the platform refused it
+	Unknown State = "unknown" // it may have been sent: the channel never sends it again
+)
+
+// IsOpen reports whether the delivery has no outcome yet.
+func (p *Part) IsOpen() bool { return p.State == Pending || p.State == Sending }
+
+// Update calls change with the content of a conversation, and stores the content if change
+// returns true. A conversation without a file is not created.
+func (b *Box) Update(conversation string, change func(*File) bool) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.locked(func() error {
+		f, err := b.read(b.file(conversation))
+		if err != nil || f.Conversation == "" || !change(&f) {
+			return err
+		}
+		return b.write(&f)
+	})
+}

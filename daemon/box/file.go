@@ -1,0 +1,131 @@
+package box
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"crabmem/crmem/vfs"
+)
+
+// Message is a message to an agent.
+type Message struct {
+	ID      string    `json:"id"`
+	Agent   string    `json:"agent"`
+	Content string    `json:"content"`
+	At      time.Time `json:"at"`
+}
+
+// Answer is an answer of an agent, or a part of one.
+type Answer struct {
+	Seq     uint64    `json:"seq"` // ascending in a conversation
+	Content string    `json:"content"`
+	At      time.Time `json:"at"`
+	Part              // zero: clients of the webhook read the answer
+}
+
+// File is the content of the file of a conversation.
+type File struct {
+	Conversation string    `json:"conversation"` // its identity
+	Waiting      []Message `json:"waiting"`      // without an answer
+	Answers      []Answer  `json:"answers"`      // not read
+	Done         []done    `json:"done"`         // answered messages that may be repeated
+	Last         uint64    `json:"last"`         // largest Seq
+	Channel
+
+	bytes int // of the file
+	now   func() time.Time
+}
+
+// done is an answered message. Sum is that of the message.
+type done struct {
+	ID  string    `json:"id"`
+	Sum string    `json:"sum"`
+	At  time.Time `json:"at"`
+}
+
+// read returns the content of a file without answers and IDs that are older than Keep. A
+// missing file is empty.
+func (b *Box) read(path string) (f File, err error) {
+	f.now = b.Now
+	text, err := vfs.ReadFile(b.FS, path, 2*maxFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return f, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &f)
+		f.bytes = len(text)
+	}
+	if err != nil {
+		return f, fmt.Errorf("read %s: %w: move the file away", path, err)
+	}
+	old := b.Now().Add(-b.Keep)
+	f.Answers = slices.DeleteFunc(f.Answers, func(a Answer) bool { return a.At.Before(old) && !a.IsOpen() })
+	f.Done = slices.DeleteFunc(f.Done, func(d done) bool { return d.At.Before(old) })
+	return f, nil
+}
+
+// write replaces the file of a conversation. A later process finds the content before or
+// after it.
+func (b *Box) write(f *File) error {
+	text, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	if err := vfs.MkdirAll(b.FS, b.path, 0o700); err != nil {
+		return err
+	}
+	err = vfs.WriteFile(b.FS, b.file(f.Conversation), 0o600, text)
+	if err == nil {
+		f.bytes = len(text)
+		b.count(f)
+	}
+	return err
+}
+
+// count notes the size of a conversation, and what is to be done in it.
+func (b *Box) count(f *File) {
+	b.sizes[f.Conversation] = f.bytes
+	n := len(f.Waiting)
+	for i := range f.Answers {
+		if f.Answers[i].IsOpen() {
+			n++
+		}
+	}
+	if b.waiting[f.Conversation] = n; n == 0 {
+		delete(b.waiting, f.Conversation)
+	}
+}
+
+// end removes messages i to j, and keeps their IDs.
+func (f *File) end(i, j int) {
+	for k := i; k < j; k++ {
+		f.Done = append(f.Done, done{f.Waiting[k].ID, sumOf(&f.Waiting[k]), f.now().UTC()})
+	}
+	f.Waiting = slices.Delete(f.Waiting, i, j)
+}
+
+// End removes the oldest messages, and keeps their IDs.
+func (f *File) End(messages int) { f.end(0, messages) }
+
+// Answer adds an answer, and sets its time and its number. If the answers exceed the size of
+// a conversation, the oldest ones are removed.
+func (f *File) Answer(a Answer) {
+	a.At = f.now().UTC()
+	f.Last = max(f.Last+1, uint64(a.At.UnixMilli())) // also after the file was removed
+	a.Seq = f.Last
+	f.Answers = append(f.Answers, a)
+	for size(f.Answers) > maxFile && len(f.Answers) > 1 {
+		f.Answers = f.Answers[1:]
+	}
+}
+
+func size(answers []Answer) (n int) {
+	for _, a := range answers {
+		n += len(a.Content)
+	}
+	return n
+}

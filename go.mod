@@ -3,6 +3,7 @@ module crabmem
 go 1.26.0
 
 require (
+	github.com/PaulSonOfLars/gotgbot/v2 v2.0.0-rc.36
 	github.com/adhocore/gronx v1.20.4
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/blevesearch/bleve/v2 v2.6.1

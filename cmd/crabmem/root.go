@@ -88,6 +88,7 @@ func commandTable() []command {
 		{"hooks", hooksCommand, needsStore},
 		{"plugin", pluginCommand, needsStore},
 		{"gateway", gatewayCommand, needsHome},
+		{"telegram", telegramCommand, needsHome},
 		{"open", openCommand, needsHome},
 		{"components", componentsCommand, needsHome},
 

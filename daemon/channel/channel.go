@@ -1,0 +1,194 @@
+// Package channel answers the messages of a chat platform: it stores them, asks the daemon,
+// and sends the answers. FORMAT.md describes its files and what a crash leaves.
+package channel
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/box"
+	"crabmem/daemon/config"
+	"crabmem/daemon/op"
+)
+
+// The limits of a channel.
+const (
+	keep       = 48 * time.Hour // of IDs of messages
+	maxWaiting = 64             // messages of a conversation without an answer
+	maxRuns    = 4              // concurrent
+	runTime    = 30 * time.Minute
+	firstWait  = time.Second
+	maxWait    = time.Minute
+	strangers  = time.Hour // between two lines of the log about unknown senders
+)
+
+// Platform is a chat service. Its functions are safe for concurrent use.
+type Platform struct {
+	Dir    string // one of [box.Dirs]
+	Prefix string // of identities, as tg:
+	Limit  int    // UTF-16 units of a message
+	// Receive calls accept with the messages as they arrive, and confirms them to the
+	// service after accept returned without an error. It returns when ctx ends, or if the
+	// owner must act.
+	Receive func(ctx context.Context, accept func([]Message) error) error
+	// Send sends a text to a conversation, and returns the service's ID of it. Its error is a
+	// *SendError, or has an unknown outcome.
+	Send func(ctx context.Context, conversation, text string) (id string, err error)
+	// Typing shows that the agent works. The service shows it for TypingTime or a little longer.
+	Typing     func(ctx context.Context, conversation string)
+	TypingTime time.Duration
+}
+
+// SendError is the error of a text that the platform did not send.
+type SendError struct {
+	Err   error
+	Retry bool          // it may be sent later
+	After time.Duration // the platform asked for this wait; 0: it did not
+	Gone  bool          // the conversation does not accept texts
+}
+
+func (e *SendError) Error() string { return e.Err.Error() }
+func (e *SendError) Unwrap() error { return e.Err }
+
+// Message is a message of a person.
+type Message struct {
+	ID           string // of the platform, in the conversation
+	Conversation string // the sender's identity; in a topic, a slash and its name follow
+	Sender       string // ID of the platform
+	Text         string // empty: the message has no text
+}
+
+// identity returns the sender of a conversation's messages.
+func identity(conversation string) string {
+	id, _, _ := strings.Cut(conversation, "/")
+	return id
+}
+
+// Options are the options of [Run].
+type Options struct {
+	FS      vfs.FS
+	Home    string
+	Log     *slog.Logger
+	Now     func() time.Time
+	Allowed []string // senders; the others are ignored
+	Session Boundary
+	// Daemon returns a caller of the daemon for an identity, and a function that releases
+	// it. The empty identity is the owner.
+	Daemon func(identity string) (op.Caller, func())
+}
+
+// loop answers the messages of a platform.
+type loop struct {
+	Options
+	p    *Platform
+	box  *box.Box
+	runs chan struct{} // has an item for each active run
+
+	ctx        context.Context // ends when the loop does
+	background sync.WaitGroup  // workers
+
+	mu      sync.Mutex
+	workers map[string]*worker // by conversation
+
+	ignored  int // messages of unknown senders since the last line of the log
+	reported time.Time
+}
+
+// Run answers messages until ctx ends, or the owner must act.
+func Run(ctx context.Context, o Options, p *Platform) error {
+	if err := vfs.MkdirAll(o.FS, filepath.Join(o.Home, "run"), 0o700); err != nil {
+		return err
+	}
+	lock, err := vfs.Acquire(o.FS, filepath.Join(o.Home, "run", "channel-"+p.Dir+".lock"), 0)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock() //nolint:errcheck // the system unlocks it
+	b, err := box.Open(box.Options{FS: o.FS, Home: o.Home, Dir: p.Dir, Keep: keep, Now: o.Now, PerConversation: maxWaiting})
+	if err != nil {
+		o.Log.Error("conversations that cannot be read stop", "error", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	l := &loop{Options: o, p: p, box: b, runs: make(chan struct{}, maxRuns), ctx: ctx, workers: make(map[string]*worker)}
+	defer l.background.Wait()
+	defer cancel()
+	for _, conversation := range b.Waiting() {
+		l.wake(conversation, false)
+	}
+	return p.Receive(ctx, l.accept)
+}
+
+// accept stores messages. After an error the platform delivers them again.
+func (l *loop) accept(list []Message) error {
+	for _, m := range list {
+		if !l.isAllowed(m.Sender) {
+			l.ignore(m.Sender)
+			continue
+		}
+		_, err := l.box.Add(l.p.Prefix, m.Conversation, m.ID, box.Message{Agent: config.Crab, Content: m.Text})
+		switch {
+		case errors.Is(err, box.ErrReuse):
+			l.Log.Warn("a message has the ID of another one: it is ignored", "conversation", m.Conversation)
+		case errors.Is(err, box.ErrBusy):
+			l.Log.Warn("a message is not accepted: too many wait", "conversation", m.Conversation)
+			if err := l.box.Update(m.Conversation, func(f *box.File) bool {
+				l.notice(f, "", "Too many messages wait for an answer. This one was not accepted: send it again later.")
+				return true
+			}); err != nil {
+				return err
+			}
+		case err != nil:
+			return err
+		}
+		l.wake(m.Conversation, parse(m.Text) == stop)
+	}
+	return nil
+}
+
+func (l *loop) isAllowed(sender string) bool {
+	for _, a := range l.Allowed {
+		if a == sender && sender != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// ignore counts a message of an unknown sender, and logs the count at most once an hour. Only
+// accept calls it.
+func (l *loop) ignore(sender string) {
+	l.ignored++
+	if now := l.Now(); l.reported.IsZero() || now.Sub(l.reported) >= strangers {
+		l.Log.Warn("ignored messages of senders that allowed_users does not contain", "messages", l.ignored, "last_sender", sender)
+		l.ignored, l.reported = 0, now
+	}
+}
+
+// notice adds a notice to the texts that the channel sends.
+func (l *loop) notice(f *box.File, turn, text string) { l.add(f, turn, box.Notice, text) }
+
+// add adds a text in parts that the platform accepts.
+func (l *loop) add(f *box.File, turn string, kind box.Kind, text string) {
+	parts := Split(text, l.p.Limit)
+	for i, part := range parts {
+		f.Answer(box.Answer{Content: part, Part: box.Part{Turn: turn, Kind: kind, Number: i + 1, Of: len(parts), State: box.Pending}})
+	}
+}
+
+// Pause waits, and returns false if ctx ended.
+func Pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,114 @@
+package channel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"crabmem/daemon/box"
+)
+
+// send sends the oldest text of the conversation that has no outcome. It returns false if
+// there is none.
+func (w *worker) send() (did bool, err error) {
+	a, err := w.claim()
+	if a == nil || err != nil {
+		return false, err
+	}
+	id, err := w.p.Send(context.WithoutCancel(w.ctx), w.conversation, a.Content) // Send has a limit
+	if err == nil {
+		return true, w.settle(a, box.Sent, id)
+	}
+	failed, certain := errors.AsType[*SendError](err)
+	switch {
+	case !certain:
+		w.Log.Error("a text may be missing: it is not sent again", "conversation", w.conversation, "part", a.Number, "of", a.Of, "error", err)
+		return true, w.settle(a, box.Unknown, "")
+	case failed.Gone:
+		w.Log.Error("the conversation accepts no texts: they are dropped", "conversation", w.conversation, "error", err)
+		return true, w.dropTexts()
+	case !failed.Retry:
+		w.Log.Error("the platform refused a text: it is dropped", "conversation", w.conversation, "part", a.Number, "of", a.Of, "error", err)
+		return true, w.settle(a, box.Failed, "")
+	}
+	if serr := w.settle(a, box.Pending, ""); serr != nil {
+		return true, serr
+	}
+	if failed.After > 0 {
+		Pause(w.ctx, failed.After)
+		return true, nil
+	}
+	return true, err // pauses
+}
+
+// claim returns the oldest text without an outcome, or nil, after it stored that the text is
+// sent now. A text that was sent already, and has no outcome, becomes unknown.
+func (w *worker) claim() (next *box.Answer, err error) {
+	err = w.box.Update(w.conversation, func(f *box.File) (changed bool) {
+		for i := range f.Answers {
+			switch a := &f.Answers[i]; a.State {
+			case box.Sending:
+				w.Log.Error("a text may be missing: the channel stopped while it was sent", "conversation", w.conversation, "part", a.Number, "of", a.Of)
+				w.end(f, i, box.Unknown, "")
+				return w.rest(f, &next)
+			case box.Pending:
+				return w.rest(f, &next)
+			}
+		}
+		return false
+	})
+	if err != nil {
+		return nil, err
+	}
+	return next, nil
+}
+
+// rest makes the oldest pending text the next one. It reports that f changed.
+func (w *worker) rest(f *box.File, next **box.Answer) bool {
+	for i := range f.Answers {
+		if a := &f.Answers[i]; a.State == box.Pending {
+			a.State = box.Sending
+			sent := *a
+			*next = &sent
+			break
+		}
+	}
+	return true
+}
+
+// settle stores the outcome of a text.
+func (w *worker) settle(a *box.Answer, state box.State, id string) error {
+	return w.box.Update(w.conversation, func(f *box.File) bool {
+		for i := range f.Answers {
+			if f.Answers[i].Seq == a.Seq {
+				w.end(f, i, state, id)
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// end sets the outcome of a text, and adds a notice about an unknown one of an agent.
+func (w *worker) end(f *box.File, i int, state box.State, id string) {
+	a := &f.Answers[i]
+	a.State, a.Remote = state, id
+	if state != box.Pending {
+		a.Content = ""
+	}
+	if state == box.Unknown && a.Kind != box.Notice {
+		w.notice(f, a.Turn, fmt.Sprintf("Part %d of %d of this answer may be missing: its delivery was not confirmed.", a.Number, a.Of))
+	}
+}
+
+// dropTexts makes each text without an outcome failed.
+func (w *worker) dropTexts() error {
+	return w.box.Update(w.conversation, func(f *box.File) bool {
+		for i := range f.Answers {
+			if f.Answers[i].IsOpen() {
+				f.Answers[i].State, f.Answers[i].Content = box.Failed, ""
+			}
+		}
+		return true
+	})
+}

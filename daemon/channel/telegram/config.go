@@ -1,0 +1,87 @@
+// Package telegram is a channel to Telegram: it polls the Bot API for messages, and sends the
+// answers.
+package telegram
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/channel"
+	"crabmem/daemon/config"
+	"crabmem/daemon/errtable"
+)
+
+// File is the configuration of the channel in the home.
+const File = "config/telegram.toml"
+
+// maxAllowed limits allowed_users.
+const maxAllowed = 1000
+
+// Config is the configuration of the channel.
+type Config struct {
+	Token        string  `toml:"token"`         // of the bot, or secret:NAME
+	AllowedUsers []int64 `toml:"allowed_users"` // IDs; messages of others are ignored
+	Session      string  `toml:"session"`       // see [channel.ParseBoundary]; empty: the agent decides
+	PollTimeout  int     `toml:"poll_timeout"`  // seconds
+	API          string  `toml:"api"`           // address of a Bot API server
+}
+
+// ReadConfig reads the configuration in a home. secret returns the secret of a name.
+func ReadConfig(fsys vfs.FS, home string, secret func(name string) (string, error)) (Config, error) {
+	c := Config{PollTimeout: 30, API: "https://api.telegram.org"}
+	path := filepath.Join(home, File)
+	if err := config.ReadPrivateTOML(fsys, path, &c); err != nil {
+		return c, err
+	}
+	if c.Token == "" {
+		return c, &errtable.Error{Kind: "config", Exit: errtable.ExitUsage, Path: path, Message: path + ": token is not set",
+			Fix: `run crabmem secret set telegram, then set token = "secret:telegram" and allowed_users; chmod 600 the file`}
+	}
+	if name, ok := strings.CutPrefix(c.Token, "secret:"); ok {
+		var err error
+		if c.Token, err = secret(name); err != nil {
+			return c, err
+		}
+	}
+	return c, config.Invalid(path, c.check())
+}
+
+// check returns an error without the token.
+func (c *Config) check() error {
+	id, key, _ := strings.Cut(c.Token, ":")
+	if n, err := strconv.ParseInt(id, 10, 64); err != nil || n <= 0 || key == "" || len(c.Token) > 256 || url.PathEscape(key) != key {
+		return errors.New("token: want the token of a bot, as 123456:ABC-DEF")
+	}
+	if len(c.AllowedUsers) > maxAllowed {
+		return fmt.Errorf("allowed_users: %d users, want at most %d", len(c.AllowedUsers), maxAllowed)
+	}
+	for _, id := range c.AllowedUsers {
+		if id <= 0 {
+			return fmt.Errorf("allowed_users: %d is not the ID of a user", id)
+		}
+	}
+	if c.PollTimeout < 1 || c.PollTimeout > 300 {
+		return fmt.Errorf("poll_timeout = %d: want 1 to 300 seconds", c.PollTimeout)
+	}
+	if u, err := url.Parse(c.API); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" {
+		return fmt.Errorf("api = %q: want an address as https://api.telegram.org", c.API)
+	}
+	if c.Session == "" {
+		return nil
+	}
+	_, err := channel.ParseBoundary(c.Session)
+	return err
+}
+
+// Allowed returns the senders whose messages the channel accepts.
+func (c *Config) Allowed() (list []string) {
+	for _, id := range c.AllowedUsers {
+		list = append(list, strconv.FormatInt(id, 10))
+	}
+	return list
+}

@@ -1,0 +1,224 @@
+package telegram
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"strings"
+	"time"
+
+	"crabmem/daemon/box"
+	"crabmem/daemon/channel"
+	"crabmem/daemon/errtable"
+
+	"github.com/PaulSonOfLars/gotgbot/v2"
+)
+
+// The limits of the Bot API, and of its use.
+const (
+	maxUnits    = 3900     // of a message; the API accepts 4,096 UTF-16 units
+	maxResponse = 16 << 20 // bytes
+	sendTime    = 20 * time.Second
+	typingTime  = 4 * time.Second // the API shows typing for 5 s
+	floodWait   = 5 * time.Second // after a 429 without retry_after
+	firstWait   = time.Second
+	maxWait     = time.Minute
+	otherWait   = 5 * time.Second // the first wait for another program that polls
+	prefix      = "tg:"
+)
+
+// bot is a client of the Bot API.
+type bot struct {
+	*gotgbot.Bot
+	log     *slog.Logger
+	timeout time.Duration // of a poll
+}
+
+// New returns the platform of a configuration. transport carries the requests; nil is
+// [http.DefaultTransport].
+func New(c *Config, log *slog.Logger, transport http.RoundTripper) *channel.Platform {
+	b := newBot(c, log, transport)
+	return &channel.Platform{Dir: box.Telegram, Prefix: prefix, Limit: maxUnits, Receive: b.receive, Send: b.send, Typing: b.typing, TypingTime: typingTime}
+}
+
+func newBot(c *Config, log *slog.Logger, transport http.RoundTripper) *bot {
+	if transport == nil {
+		transport = http.DefaultTransport
+	}
+	id, _, _ := strings.Cut(c.Token, ":")
+	n, _ := strconv.ParseInt(id, 10, 64) // checked by ReadConfig
+	return &bot{log: log, timeout: time.Duration(c.PollTimeout) * time.Second, Bot: &gotgbot.Bot{Token: c.Token, User: gotgbot.User{Id: n}, BotClient: &gotgbot.BaseBotClient{
+		Client: http.Client{
+			Transport:     bounded{transport},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the path has the token
+		},
+		DefaultRequestOpts: &gotgbot.RequestOpts{APIURL: c.API, Timeout: sendTime},
+	}}}
+}
+
+// bounded limits the bodies of responses.
+type bounded struct{ http.RoundTripper }
+
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := b.RoundTripper.RoundTrip(r)
+	if err == nil {
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(resp.Body, maxResponse), resp.Body}
+	}
+	return resp, err
+}
+
+// receive polls for messages until ctx ends, or the owner must act. It confirms messages with
+// the poll after accept stored them.
+func (b *bot) receive(ctx context.Context, accept func([]channel.Message) error) error {
+	var offset int64
+	wait, isOther := firstWait, false
+	for ctx.Err() == nil {
+		updates, err := b.GetUpdatesWithContext(ctx, &gotgbot.GetUpdatesOpts{Offset: offset, Limit: 100, Timeout: int64(b.timeout / time.Second),
+			AllowedUpdates: []string{"message"}, RequestOpts: &gotgbot.RequestOpts{Timeout: b.timeout + 10*time.Second}})
+		if err == nil {
+			isOther = false
+			if offset, err = b.store(updates, offset, accept); err == nil {
+				wait = firstWait
+				continue
+			}
+			b.log.Error("messages are not stored: polling pauses, and they are delivered again", "wait", wait, "error", err)
+			wait = sleep(ctx, wait)
+			continue
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		e, _ := errors.AsType[*gotgbot.TelegramError](err)
+		switch {
+		case e == nil:
+			b.log.Warn("Telegram does not answer", "wait", wait, "error", err)
+			wait = sleep(ctx, wait)
+		case e.Code == http.StatusUnauthorized || e.Code == http.StatusNotFound:
+			return &errtable.Error{Kind: "token", Exit: errtable.ExitPermission, Message: "Telegram refuses the token: " + e.Description, Fix: "set token in " + File + " to the token of BotFather", Err: err}
+		case e.Code == http.StatusConflict && strings.Contains(e.Description, "webhook"):
+			return &errtable.Error{Kind: "webhook", Exit: errtable.ExitConflict, Message: "Telegram sends the messages of this bot to a webhook: " + e.Description, Fix: "run crabmem telegram --delete-webhook", Err: err}
+		case e.Code == http.StatusConflict && !isOther:
+			// The poll of a process that was killed is active until its time-out.
+			b.log.Warn("another program uses the token, or did until now", "wait", b.timeout)
+			isOther, wait = true, otherWait
+			channel.Pause(ctx, b.timeout)
+		case e.Code == http.StatusConflict:
+			wait = sleep(ctx, wait)
+		case e.Code == http.StatusTooManyRequests:
+			channel.Pause(ctx, flood(e))
+		default:
+			b.log.Warn("Telegram refuses to send messages", "wait", wait, "error", err)
+			wait = sleep(ctx, wait)
+		}
+	}
+	return nil
+}
+
+// store stores updates, and returns the offset that confirms them. After an empty poll,
+// everything before the offset is confirmed. The offset is then 0, because the numbers may
+// begin again.
+func (b *bot) store(updates []gotgbot.Update, offset int64, accept func([]channel.Message) error) (int64, error) {
+	var list []channel.Message
+	last := int64(-1)
+	for i := range updates {
+		last = max(last, updates[i].UpdateId)
+		if m, ok := b.messageOf(updates[i].Message); ok {
+			list = append(list, m)
+		}
+	}
+	if err := accept(list); err != nil {
+		return offset, err
+	}
+	return last + 1, nil
+}
+
+// messageOf returns a message of a person in a private chat, or false.
+func (b *bot) messageOf(m *gotgbot.Message) (channel.Message, bool) {
+	if m == nil || m.From == nil || m.From.IsBot || m.From.Id == b.Id || m.SenderChat != nil || m.Chat.Type != "private" || m.Chat.Id != m.From.Id {
+		return channel.Message{}, false
+	}
+	sender := strconv.FormatInt(m.From.Id, 10)
+	out := channel.Message{ID: strconv.FormatInt(m.MessageId, 10), Conversation: prefix + sender, Sender: sender, Text: m.Text}
+	if m.IsTopicMessage && m.MessageThreadId != 0 {
+		out.Conversation += "/" + strconv.FormatInt(m.MessageThreadId, 10)
+	}
+	if out.Text == "" {
+		out.Text = m.Caption
+	}
+	if strings.TrimSpace(out.Text) == "" {
+		out.Text = ""
+	}
+	return out, true
+}
+
+// sleep waits for a random part of at least half of d, and returns the next wait.
+func sleep(ctx context.Context, d time.Duration) time.Duration {
+	channel.Pause(ctx, d/2+rand.N(d/2+1))
+	return min(2*d, maxWait)
+}
+
+// flood returns how long the API asks to wait.
+func flood(e *gotgbot.TelegramError) time.Duration {
+	if e.ResponseParams != nil && e.ResponseParams.RetryAfter > 0 {
+		return time.Duration(min(e.ResponseParams.RetryAfter, int64(24*time.Hour/time.Second))) * time.Second
+	}
+	return floodWait
+}
+
+// chatOf returns the chat and the topic of a conversation.
+func chatOf(conversation string) (chat, topic int64) {
+	text, rest, _ := strings.Cut(strings.TrimPrefix(conversation, prefix), "/")
+	chat, _ = strconv.ParseInt(text, 10, 64) // made by messageOf
+	topic, _ = strconv.ParseInt(rest, 10, 64)
+	return chat, topic
+}
+
+// send sends a text without formatting. An error without a connection, or of a refusal, is a
+// *channel.SendError: Telegram has no key that makes a repeated request one message.
+func (b *bot) send(ctx context.Context, conversation, text string) (string, error) {
+	chat, topic := chatOf(conversation)
+	connected := false
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }})
+	m, err := b.SendMessageWithContext(ctx, chat, text, &gotgbot.SendMessageOpts{MessageThreadId: topic, LinkPreviewOptions: &gotgbot.LinkPreviewOptions{IsDisabled: true}})
+	if err == nil {
+		return strconv.FormatInt(m.MessageId, 10), nil
+	}
+	e, refused := errors.AsType[*gotgbot.TelegramError](err)
+	switch {
+	case !refused && !connected:
+		return "", &channel.SendError{Err: err, Retry: true}
+	case !refused || e.Code >= http.StatusInternalServerError:
+		return "", err
+	case e.Code == http.StatusTooManyRequests:
+		return "", &channel.SendError{Err: err, Retry: true, After: flood(e)}
+	case e.Code == http.StatusUnauthorized || e.Code == http.StatusConflict:
+		return "", &channel.SendError{Err: err, Retry: true} // the owner sets another token
+	}
+	return "", &channel.SendError{Err: err, Gone: e.Code == http.StatusForbidden || strings.Contains(e.Description, "chat not found") || e.ResponseParams != nil && e.ResponseParams.MigrateToChatId != 0}
+}
+
+// typing shows that the agent works. A failure has no effect.
+func (b *bot) typing(ctx context.Context, conversation string) {
+	chat, topic := chatOf(conversation)
+	if _, err := b.SendChatActionWithContext(ctx, chat, "typing", &gotgbot.SendChatActionOpts{MessageThreadId: topic}); err != nil && ctx.Err() == nil {
+		b.log.Debug("typing", "error", err)
+	}
+}
+
+// DeleteWebhook makes Telegram keep messages for polls. It drops none.
+func DeleteWebhook(ctx context.Context, c *Config, log *slog.Logger, transport http.RoundTripper) error {
+	_, err := newBot(c, log, transport).DeleteWebhookWithContext(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("delete the webhook: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,189 @@
+package channel
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"crabmem/daemon/box"
+	"crabmem/daemon/client"
+	"crabmem/daemon/op"
+)
+
+// worker answers the messages of one conversation, in order.
+type worker struct {
+	*loop
+	conversation string
+	again        bool               // a message arrived
+	cancel       context.CancelFunc // of the active run or wait; nil: none
+}
+
+// wake begins a worker for a conversation, unless there is one. With stopRun it ends the active run:
+// the file contains the command.
+func (l *loop) wake(conversation string, stopRun bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w := l.workers[conversation]; w != nil {
+		w.again = true
+		if stopRun && w.cancel != nil {
+			w.cancel()
+		}
+		return
+	}
+	w := &worker{loop: l, conversation: conversation}
+	l.workers[conversation] = w
+	l.background.Go(w.work) // until nothing is to be done, or ctx ends
+}
+
+// work sends texts and answers messages until there are no more.
+func (w *worker) work() {
+	for wait := firstWait; w.ctx.Err() == nil; {
+		did, err := w.step()
+		if err != nil && w.ctx.Err() == nil {
+			w.Log.Error("a conversation pauses", "conversation", w.conversation, "wait", wait, "error", err)
+			Pause(w.ctx, wait)
+			wait = min(2*wait, maxWait)
+			continue
+		}
+		wait = firstWait
+		w.mu.Lock()
+		if !did && !w.again {
+			delete(w.workers, w.conversation) // a later message begins another worker
+			w.mu.Unlock()
+			return
+		}
+		w.again = w.again && did
+		w.mu.Unlock()
+	}
+}
+
+// step sends the oldest text, or else answers the oldest messages. It returns false if
+// nothing is to be done.
+func (w *worker) step() (did bool, err error) {
+	if did, err := w.send(); did || err != nil {
+		return did, err
+	}
+	turn, did, err := w.next()
+	if turn == nil || err != nil {
+		return did, err
+	}
+	return true, w.answer(turn)
+}
+
+// answer runs a turn, and stores its answer.
+func (w *worker) answer(t *box.Turn) error {
+	ctx, cancel := context.WithCancel(w.ctx)
+	defer cancel()
+	defer func() {
+		w.mu.Lock()
+		w.cancel = nil
+		w.mu.Unlock()
+	}()
+	if !w.begin(cancel) {
+		return nil // next finds the command
+	}
+	answer, text := w.run(ctx, t)
+	if ctx.Err() != nil {
+		return w.ctx.Err() // the turn stays open, or next finds the command
+	}
+	return w.box.Update(w.conversation, func(f *box.File) bool {
+		if f.Turn == nil || f.Turn.IDs[0] != t.IDs[0] {
+			return false
+		}
+		if answer.Session != "" {
+			f.Session = answer.Session
+		} else if t.Session != "" {
+			f.Session = "" // it may be gone: the next turn uses the latest one
+		}
+		if t.New && answer.Session != "" {
+			w.notice(f, t.IDs[0], "This is a new session: "+answer.Session)
+		}
+		f.End(len(t.IDs))
+		f.Turn = nil
+		w.add(f, t.IDs[0], box.Reply, text)
+		return true
+	})
+}
+
+// begin makes cancel the way to end the run of a turn. It returns false if a command to stop
+// has arrived since next looked: wake found no run then.
+func (w *worker) begin(cancel context.CancelFunc) bool {
+	w.mu.Lock()
+	w.cancel = cancel
+	w.mu.Unlock()
+	stopped := false
+	err := w.box.Update(w.conversation, func(f *box.File) bool {
+		stopped = lastStop(f) >= 0
+		return false
+	})
+	return !stopped && err == nil
+}
+
+// run returns the answer to a turn, and its text. It repeats a run that the daemon did not
+// answer: the request ID makes it one turn. If ctx ends, the text does not count.
+func (w *worker) run(ctx context.Context, t *box.Turn) (op.Answer, string) {
+	d, release := w.Daemon(identity(w.conversation))
+	defer release()
+	wait := firstWait
+	for tries := 0; ; {
+		answer, err := w.try(ctx, d, t)
+		if err == nil {
+			return answer, answer.Content
+		}
+		if ctx.Err() != nil {
+			return answer, ""
+		}
+		status, _ := client.StatusOf(err)
+		if errors.Is(err, context.DeadlineExceeded) {
+			return answer, "Error: the run took too long."
+		}
+		if status == http.StatusBadGateway {
+			tries++
+		}
+		again := client.RepeatsRun(status, tries)
+		w.Log.Warn("a run failed", "conversation", w.conversation, "again", again, "error", err)
+		if !again {
+			return answer, "Error: " + failure(status, err)
+		}
+		if !Pause(ctx, wait) {
+			return answer, ""
+		}
+		wait = min(2*wait, maxWait)
+	}
+}
+
+// failure describes an error to a person. Only the log has what may name files of the machine.
+func failure(status int, err error) string {
+	e, ok := errors.AsType[*client.Error](err)
+	if !ok || status >= http.StatusInternalServerError || status == client.StatusCanceled {
+		return "the run failed. The log of the channel has the cause."
+	}
+	return e.Message
+}
+
+// try runs the agent, and shows meanwhile that it works.
+func (w *worker) try(ctx context.Context, d op.Caller, t *box.Turn) (op.Answer, error) {
+	select {
+	case w.runs <- struct{}{}:
+		defer func() { <-w.runs }()
+	case <-ctx.Done():
+		return op.Answer{}, ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, runTime)
+	defer cancel()
+	typing := make(chan struct{})
+	go func() { // until cancel
+		defer close(typing)
+		for first := true; first || Pause(ctx, w.p.TypingTime); first = false {
+			w.p.Typing(ctx, w.conversation)
+		}
+	}()
+	answer, err := op.SendMessage.Do(ctx, d, op.Message{Content: t.Content, Agent: t.Agent, Sender: identity(w.conversation),
+		Session: t.Session, New: t.New, Request: t.IDs[0], Commands: true})
+	if ctx.Err() == context.DeadlineExceeded && err != nil {
+		err = ctx.Err()
+	}
+	cancel()
+	<-typing
+	return answer, err
+}

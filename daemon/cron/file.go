@@ -3,13 +3,10 @@ package cron
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
-	"crabmem/bm25/clip"
 	"crabmem/daemon/lazyregexp"
 
 	"github.com/pelletier/go-toml/v2"
@@ -273,92 +270,4 @@ func (p *parsed) greatest() uint64 {
 		id = max(id, e.cron.ID, e.id)
 	}
 	return id
-}
-
-// A check validates the value of one key, for entries of the file and of
-// clients.
-type check struct {
-	key   string
-	check func(*Cron) error
-}
-
-var checks = []check{
-	{"schedule", func(c *Cron) error {
-		_, err := segments(c.Schedule)
-		return err
-	}},
-	{"skill", func(c *Cron) error {
-		if c.Skill == "" || len(c.Skill) > 128 || strings.IndexFunc(c.Skill, func(r rune) bool {
-			return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
-		}) >= 0 {
-			return invalid("invalid skill %s: it must consist of letters, digits, '-', and '_'", quote(c.Skill))
-		}
-		return nil
-	}},
-	{"args", func(c *Cron) error { return text("args", c.Args, 16<<10) }},
-	{"approve", func(c *Cron) error {
-		if c.Approve != "" && c.Approve != AllowedOnly && c.Approve != AnyCommand {
-			return invalid("invalid approve %s: want %q, or %q to run all commands", quote(c.Approve), AllowedOnly, AnyCommand)
-		}
-		return nil
-	}},
-	{"session", func(c *Cron) error {
-		if c.Session > math.MaxInt64 {
-			return invalid("session %d is too large", c.Session)
-		}
-		return nil
-	}},
-	{"session_file", func(c *Cron) error {
-		if strings.ContainsAny(c.SessionFile, "/\\") || strings.HasPrefix(c.SessionFile, ".") {
-			return invalid("invalid session_file %s: it must be the name of a session", quote(c.SessionFile))
-		}
-		return text("session_file", c.SessionFile, 1<<10)
-	}},
-	{"quiet_start", func(c *Cron) error { return quiet("quiet_start", c.QuietStart) }},
-	{"quiet_end", func(c *Cron) error { return quiet("quiet_end", c.QuietEnd) }},
-	{"timezone", func(c *Cron) error {
-		_, err := c.Location()
-		return err
-	}},
-}
-
-func (c *Cron) check() error {
-	for _, k := range checks {
-		if err := k.check(c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func text(key, text string, limit int) error {
-	switch {
-	case len(text) > limit:
-		return invalid("%s has %d bytes, more than the limit of %d", key, len(text), limit)
-	case !utf8.ValidString(text) || strings.Contains(text, "\x00"):
-		return invalid("%s must be text in UTF-8", key)
-	}
-	return nil
-}
-
-var clock = lazyregexp.New(`^([01]?[0-9]|2[0-3]):[0-5][0-9]$`)
-
-// quiet checks an end of the quiet hours. One without the other is ignored (RFC
-// 0080).
-func quiet(key, v string) error {
-	if v != "" && !clock().MatchString(v) {
-		return invalid("invalid %s %s: it must be a time like 22:30", key, quote(v))
-	}
-	return nil
-}
-
-// quote quotes a value in one short line.
-func quote(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '\ufffd'
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\ufffd"))
-	return "'" + clip.Chars(s, 80) + "'"
 }

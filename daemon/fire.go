@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"crabmem/daemon/cron"
+	"crabmem/daemon/op"
 	"crabmem/daemon/usage"
 )
 
 const (
-	// cronFailures in a row stop an entry until the entry is recreated or the
-	// configuration is reloaded.
+	// cronFailures in a row stop an entry until its schedule changes, the entry is
+	// recreated, or the configuration is reloaded.
 	cronFailures = 3
 	// cronLate is how late an entry may run. Later, as after the machine slept,
 	// the run counts as missed.
@@ -92,7 +93,7 @@ func (s *scheduler) reset() {
 	now := s.wall()
 	s.mu.Lock()
 	for _, e := range s.entries {
-		if e.failures = 0; e.missed.After(now) {
+		if s.count(e, 0); e.missed.After(now) {
 			e.missed = now
 		}
 	}
@@ -100,14 +101,23 @@ func (s *scheduler) reset() {
 	s.changed()
 }
 
-// failures returns how often in a row an entry failed, and whether that stopped it.
-func (s *scheduler) failures(id uint64) (n int, stopped bool) {
+// count sets how often in a row an entry failed, also in its file: a restart does not
+// start a stopped entry. The caller holds mu.
+func (s *scheduler) count(e *schedule, n int) {
+	e.failures = n
+	if err := s.d.crons.SetFailures(e.cron.ID, n); err != nil {
+		s.d.log.Warn("store the failures of a cron entry", "cron", e.cron.ID, "error", err)
+	}
+}
+
+// state adds the state of the entry's runs.
+func (s *scheduler) state(c *op.Cron) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.entries[id]; e != nil {
-		n = e.failures
+	if e := s.entries[c.ID]; e != nil {
+		c.Failures = e.failures
 	}
-	return n, n >= cronFailures
+	c.Stopped = c.Failures >= cronFailures
 }
 
 // run fires entries when they are due, until ctx ends; then it waits for the
@@ -175,7 +185,11 @@ func (s *scheduler) plan(now time.Time) time.Time {
 		if e == nil {
 			e = s.add(c, now)
 		} else if e.cron.Schedule != c.Schedule || e.cron.Timezone != c.Timezone {
-			*e = schedule{running: e.running, started: e.started}
+			*e = schedule{cron: c, running: e.running, started: e.started}
+			s.count(e, 0)
+			c.Failures = 0
+		} else if e.cron.Failures != c.Failures { // somebody edited the file
+			e.failures = c.Failures
 		}
 		e.cron = c
 		if e.due.IsZero() {
@@ -203,7 +217,7 @@ func (s *scheduler) plan(now time.Time) time.Time {
 // add adds an entry of the table, with the run that it missed while the daemon was
 // stopped. The caller holds mu.
 func (s *scheduler) add(c cron.Cron, now time.Time) *schedule {
-	e := &schedule{}
+	e := &schedule{cron: c, failures: c.Failures}
 	s.entries[c.ID] = e
 	if old := s.stored[c.ID]; old.Entry == entryDigest(&c) {
 		e.started, e.missed = old.Started, old.Missed
@@ -346,8 +360,8 @@ func (s *scheduler) ended(c cron.Cron, err error, late bool) {
 			e.missed, s.unsaved = limit.Until, true
 			s.changed()
 		} else if err == nil {
-			e.failures = 0
-		} else if e.failures++; e.failures == cronFailures {
+			s.count(e, 0)
+		} else if s.count(e, e.failures+1); e.failures == cronFailures {
 			s.d.log.Warn("stopped a cron entry after repeated failures; reload the configuration to start it again", "cron", c.ID, "failures", e.failures)
 		}
 	}

@@ -275,6 +275,47 @@ func TestCronBreaker(t *testing.T) {
 	})
 }
 
+// TestCronBreakerKept restarts the daemon: failures in a row count on, and a stopped entry
+// stays stopped, until its schedule changes.
+func TestCronBreakerKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.NewMem()
+		runs := 0
+		start := func(forth time.Duration) {
+			d, m := bubble(t, fs)
+			m.err = fmt.Errorf("no")
+			if len(d.crons.List()) == 0 {
+				mustCreate(t, d, cron.Cron{Schedule: "*/10 * * * *", Skill: "bad", Timezone: "UTC"})
+			}
+			list, err := op.ListCrons.Do(t.Context(), op.Local{On: d.on(&request{ctx: t.Context()})}, op.None{})
+			if err != nil || list[0].Failures != min(runs, 3) || list[0].Stopped != (runs >= 3) {
+				t.Errorf("after %d runs: %+v, %v", runs, list, err)
+			}
+			d.firingFor(t, forth)
+			runs += len(m.heard())
+			if err := d.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 5 {
+			start(11 * time.Minute)
+		}
+		if runs != 3 {
+			t.Errorf("it ran %d times", runs)
+		}
+		b, err := vfs.ReadFile(fs, "/home/crab/crons.toml", 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fs.WriteFile("/home/crab/crons.toml", []byte(strings.Replace(string(b), "failures = 3\n", "", 1)), 0o600)
+		runs = 0
+		start(11 * time.Minute)
+		if runs != 1 {
+			t.Errorf("without the line it ran %d times", runs)
+		}
+	})
+}
+
 // TestCronUnknownSkill checks that a cron for a skill that does not exist, was removed, or
 // is not in the session's scope is refused, and that a run of one fails without the model.
 func TestCronUnknownSkill(t *testing.T) {
@@ -311,8 +352,9 @@ func TestCronUnknownSkill(t *testing.T) {
 		before := len(d.loaded.List())
 		d.firingFor(t, 10*time.Minute)
 		for _, id := range []uint64{removed.ID, fresh.ID} {
-			if n, stopped := d.firing.failures(id); n != cronFailures || !stopped {
-				t.Errorf("entry %d failed %d times, stopped %v", id, n, stopped)
+			c := op.Cron{ID: id}
+			if d.firing.state(&c); c.Failures != cronFailures || !c.Stopped {
+				t.Errorf("entry %d failed %d times, stopped %v", id, c.Failures, c.Stopped)
 			}
 		}
 		if got := m.heard(); len(got) != 0 || len(d.loaded.List()) != before {

@@ -324,8 +324,9 @@ func TestCronsWait(t *testing.T) {
 				if len(list) != 1 || l.m.calls != 1 || strings.Count(l.files(), "\n") != 1 {
 					t.Fatalf("%s, once %v: %d calls, the table has %v, sessions %s", how, once, l.m.calls, list, l.files())
 				}
-				if n, stopped := l.firing.failures(list[0].ID); n != 0 || stopped || l.warnings() != 1 || strings.Contains(l.said.String(), "cron entry failed") {
-					t.Errorf("%s: %d failures, log %s", how, n, l.said)
+				c := op.Cron{ID: list[0].ID}
+				if l.firing.state(&c); c.Failures != 0 || c.Stopped || l.warnings() != 1 || strings.Contains(l.said.String(), "cron entry failed") {
+					t.Errorf("%s: %d failures, log %s", how, c.Failures, l.said)
 				}
 				switch how {
 				case "restart":

@@ -23,9 +23,9 @@ func cronCommand(c *app) *cobra.Command {
 		Long: `Send /SKILL to a session on a schedule, as if a user typed it. Entries are in
 crons.toml in the home directory. If the machine slept or the daemon was off,
 an entry that missed runs runs once, up to cron.catch_up late (12h), but not in
-its quiet hours. The daemon stops an entry after three failures in a row; the
-entry runs again after a configuration reload or a daemon restart. crabmem cron
-list shows stopped entries.
+its quiet hours. The daemon stops an entry after three failures in a row, and
+counts them in the key failures. A stopped entry runs again after a change of its
+schedule or a configuration reload. crabmem cron list shows stopped entries.
 
 An entry runs only commands on the allowlist, tools.bash.allow. To let an entry
 run all commands, set approve = "off" in crons.toml.`,

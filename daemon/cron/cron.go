@@ -40,6 +40,7 @@ type Cron struct {
 	Once        bool
 	Timezone    string // as in "Europe/Berlin"; "" is the machine's
 	Approve     string // AllowedOnly, AnyCommand, or "", which is AllowedOnly
+	Failures    int    // in a row
 }
 
 const (
@@ -207,9 +208,33 @@ func (t *Table) Bind(id, session uint64, file string) error {
 	if err := c.check(); err != nil {
 		return err
 	}
+	return t.change(c, e.above()+c.encode()+e.below())
+}
+
+// SetFailures writes how often an entry failed in a row.
+func (t *Table) SetFailures(id uint64, n int) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.refresh(); err != nil {
+		return err
+	}
+	e := t.file.find(id)
+	if e == nil {
+		return &NotFoundError{id}
+	}
+	if e.cron.Failures == n {
+		return nil
+	}
+	c := e.cron
+	c.Failures = n
+	return t.change(c, e.withFailures(c))
+}
+
+// change replaces an entry and its text. The caller holds mu.
+func (t *Table) change(c Cron, text string) error {
 	next := t.file.clone()
-	e = next.find(id)
-	e.text, e.cron = e.above()+c.encode()+e.below(), c
+	e := next.find(c.ID)
+	e.text, e.cron = text, c
 	return t.replace(next)
 }
 

@@ -3,6 +3,7 @@ package cron
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,6 +42,7 @@ type record struct {
 	Once        bool   `toml:"once"`
 	Timezone    string `toml:"timezone,omitempty"`
 	Approve     string `toml:"approve,omitempty"`
+	Failures    int64  `toml:"failures,omitempty"`
 }
 
 var (
@@ -154,7 +156,7 @@ func (e *entry) parse() (int, string) {
 	}
 	e.cron = Cron{
 		ID: uint64(r.ID), Schedule: r.Schedule, Skill: r.Skill, Args: r.Args, Session: uint64(r.Session), SessionFile: r.SessionFile,
-		QuietStart: r.QuietStart, QuietEnd: r.QuietEnd, Once: r.Once, Timezone: r.Timezone, Approve: r.Approve,
+		QuietStart: r.QuietStart, QuietEnd: r.QuietEnd, Once: r.Once, Timezone: r.Timezone, Approve: r.Approve, Failures: int(min(max(r.Failures, 0), math.MaxInt32)),
 	}
 	for _, c := range checks {
 		if err := c.check(&e.cron); err != nil {
@@ -223,12 +225,36 @@ func (c *Cron) encode() string {
 		Cron []record `toml:"cron"`
 	}{[]record{{
 		ID: int64(c.ID), Schedule: c.Schedule, Skill: c.Skill, Args: c.Args, Session: int64(c.Session), SessionFile: c.SessionFile,
-		QuietStart: c.QuietStart, QuietEnd: c.QuietEnd, Once: c.Once, Timezone: c.Timezone, Approve: c.Approve,
+		QuietStart: c.QuietStart, QuietEnd: c.QuietEnd, Once: c.Once, Timezone: c.Timezone, Approve: c.Approve, Failures: int64(c.Failures),
 	}}})
 	if err != nil {
 		panic("cron: a checked entry cannot be encoded: " + err.Error())
 	}
 	return string(b)
+}
+
+var failures = lazyregexp.New(`(?m)^[ \t]*failures[ \t]*=.*(\n|$)`)
+
+// withFailures returns the text with the failures of c, which is otherwise the entry. It
+// changes no other line, if possible.
+func (e *entry) withFailures(c Cron) string {
+	next := entry{text: failures().ReplaceAllString(e.text, "")}
+	if c.Failures > 0 {
+		below := next.below()
+		keys := strings.TrimSuffix(next.text, below)
+		if !strings.HasSuffix(keys, "\n") {
+			keys += "\n"
+		}
+		next.text = keys + fmt.Sprintf("failures = %d\n", c.Failures) + below
+	}
+	want := c
+	if _, wrong := next.parse(); wrong == "" {
+		want.Session = next.cron.Session // it may be of an earlier daemon
+	}
+	if next.cron != want { // the line is part of a text
+		return e.above() + c.encode() + e.below()
+	}
+	return next.text
 }
 
 func (p *parsed) text() string {

@@ -107,11 +107,11 @@ var RemoveCron = Add(errtable.Other, Op[Daemon, CronID, None]{
 func (d *Daemon) cron(c cron.Cron) Cron {
 	e := Cron{
 		ID: c.ID, Schedule: c.Schedule, Skill: c.Skill, Args: c.Args, Session: c.SessionFile, Number: c.Session, QuietStart: c.QuietStart, QuietEnd: c.QuietEnd,
-		Timezone: c.Timezone, Once: c.Once, Approve: cmp.Or(c.Approve, cron.AllowedOnly),
+		Timezone: c.Timezone, Once: c.Once, Approve: cmp.Or(c.Approve, cron.AllowedOnly), Failures: c.Failures,
 	}
 	if next, err := c.Next(d.Now()); err == nil {
 		e.NextAt = next.UTC().Format(time.RFC3339)
 	}
-	e.Failures, e.Stopped = d.CronFailures(c.ID)
+	d.CronState(&e)
 	return e
 }

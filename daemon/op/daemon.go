@@ -75,6 +75,6 @@ type Parts struct {
 	CheckCronSkill func(l *session.Session, name string) error
 	// CronsChanged makes the daemon read the table.
 	CronsChanged func()
-	// CronFailures returns how often an entry failed in a row, and whether that stopped it.
-	CronFailures func(id uint64) (failures int, stopped bool)
+	// CronState adds the state of an entry's runs.
+	CronState func(c *Cron)
 }

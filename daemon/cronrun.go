@@ -1,32 +1,50 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 
+	"crabmem/daemon/agent"
 	"crabmem/daemon/config"
 	"crabmem/daemon/cron"
 	"crabmem/daemon/session"
+	"crabmem/daemon/tool"
+	"crabmem/daemon/trust"
 	"crabmem/sessionlog"
 )
 
-// cronSender is the sender of the messages of crons.
-const cronSender = "cron"
+// cronSender returns the sender of an entry's messages.
+func cronSender(c *cron.Cron) string { return cmp.Or(c.Sender, trust.Cron) }
 
-// runCron sends /SKILL ARGS to the session of an entry. The session's file
+// cronScope returns the scope that bounds an entry's runs.
+func cronScope(c *cron.Cron) (tool.Scope, error) {
+	if c.Scope == "" {
+		return tool.Unbounded(), nil
+	}
+	var scope tool.Scope
+	if err := json.Unmarshal([]byte(c.Scope), &scope); err != nil {
+		return tool.Scope{}, fmt.Errorf("scope of cron entry %d: %w: recreate the entry", c.ID, err)
+	}
+	return scope, nil
+}
+
+// runCron sends the message of an entry to its session. The session's file
 // identifies it, also after a restart. A missing file is an error. An entry for
-// cron.NewSession gets a new session of the agent crab. A skill that the session does not
+// cron.NewSession gets a new session of its agent. A skill that the session does not
 // have is an error, without a call of the model.
 func (d *Daemon) runCron(ctx context.Context, c cron.Cron) error {
 	l, err := d.cronSession(ctx, c)
 	if err != nil {
 		return err
 	}
-	text := "/" + c.Skill
-	if c.Args != "" {
-		text += " " + c.Args
+	scope, err := cronScope(&c)
+	if err != nil {
+		return err
 	}
-	return d.loaded.Run(ctx, &session.Run{Session: l, Content: text, Sender: cronSender, AnyCommand: c.Approve == cron.AnyCommand})
+	return d.loaded.Run(ctx, &session.Run{Session: l, Content: c.Message(), Sender: cronSender(&c), Literal: c.Prompt != "", Timeout: c.Limit(),
+		AnyCommand: c.Approve == cron.AnyCommand, Adapt: func(a *agent.Agent) { a.Scope = a.Scope.Intersect(scope) }})
 }
 
 func (d *Daemon) cronSession(ctx context.Context, c cron.Cron) (*session.Session, error) {
@@ -35,10 +53,10 @@ func (d *Daemon) cronSession(ctx context.Context, c cron.Cron) (*session.Session
 		return nil, fmt.Errorf("no session_file: recreate the entry, or set session_file in crons.toml: %w", sessionlog.ErrNotFound)
 	}
 	if c.SessionFile == cron.NewSession {
-		if err := d.checkCronSkill(nil, c.Skill); err != nil {
+		if err := d.checkCron(nil, &c); err != nil {
 			return nil, err
 		}
-		return d.loaded.Resolve(ctx, &session.Request{Agent: config.Crab, Sender: cronSender, NewChat: true})
+		return d.loaded.Resolve(ctx, &session.Request{Agent: cmp.Or(c.Agent, config.Crab), Sender: cronSender(&c), NewChat: true})
 	}
 	l, err := d.loaded.Open(ctx, c.SessionFile, "")
 	if err != nil {
@@ -49,5 +67,5 @@ func (d *Daemon) cronSession(ctx context.Context, c cron.Cron) (*session.Session
 			return nil, err
 		}
 	}
-	return l, d.checkCronSkill(l, c.Skill)
+	return l, d.checkCron(l, &c)
 }

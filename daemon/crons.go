@@ -1,10 +1,12 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 
 	"crabmem/daemon/config"
+	"crabmem/daemon/cron"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/op"
 	"crabmem/daemon/session"
@@ -57,14 +59,24 @@ func (d *Daemon) cronInfo(c *op.Cron) *pb.CronInfo {
 	return info
 }
 
-// checkCronSkill returns an error if the message /NAME of a cron loads no skill in a
-// session, or in a new session of crab if l is nil.
-func (d *Daemon) checkCronSkill(l *session.Session, name string) error {
-	agent := config.Crab
-	if l != nil {
+// checkCron returns an error if an entry has no agent, or its message /NAME loads no skill
+// in its session, or in a new session if l is nil.
+func (d *Daemon) checkCron(l *session.Session, c *cron.Cron) error {
+	agent, name := cmp.Or(c.Agent, config.Crab), c.Skill
+	if l != nil && c.Agent != "" && l.Agent() != agent {
+		return errtable.Invalidf("agent: the session %s is of %s, not of %s", l.StoredID(), l.Agent(), agent)
+	} else if l != nil {
 		agent = l.Agent()
+	} else if d.setup().agents[agent] == nil {
+		e := errtable.Errorf(http.StatusNotFound, "unknown_agent", "cron: agent '%s' not registered", agent)
+		e.Exit, e.Fix = errtable.ExitNotFound, "crabmem agents list lists the agents"
+		return e
 	}
-	scope := d.senderScope(l, agent, cronSender)
+	bound, err := cronScope(c)
+	if name == "" || err != nil {
+		return err
+	}
+	scope := d.senderScope(l, agent, cronSender(c)).Intersect(bound)
 	_, sk, err := d.skills.Preprocess(scope, "/"+name)
 	if sk != nil {
 		return nil

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -28,7 +29,7 @@ func (d *Daemon) cronStartsFile() string { return filepath.Join(d.home, "run", "
 
 // entryDigest identifies an entry without its text.
 func entryDigest(c *cron.Cron) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{c.Schedule, c.Timezone, c.Skill, c.Args, c.SessionFile}))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{c.Schedule, c.Timezone, cmp.Or(c.Prompt, c.Skill), c.Args, c.SessionFile}))
 	return hex.EncodeToString(sum[:8])
 }
 

@@ -265,7 +265,7 @@ func (d *Daemon) newParts() *op.Parts {
 		Log: d.log, Setup: d.sessionSetup, Models: func() *model.Registry { return d.setup().models }, Spaces: d.spaces, Removed: d.repeats.PurgeSpace, Outcome: d.outcome,
 		Sessions: d.sessions, SearchSessions: d.searchSessions, Followers: d.events.followers, Publish: d.publish, Follow: d.follow, Converse: d.converse,
 		ReadConfig: d.readConfig, ChangeConfig: d.changeConfig, Reload: d.Reload, NoticeAgents: d.noticeAgents, Info: d.info, Stats: d.figures, MCPServers: d.mcpStatuses,
-		Now: d.now, Loaded: d.loaded, Roles: d.roles, Crons: d.crons, CheckCronSkill: d.checkCronSkill, CronsChanged: d.firing.changed, CronState: d.firing.state,
+		Now: d.now, Loaded: d.loaded, Roles: d.roles, Crons: d.crons, CheckCron: d.checkCron, CronsChanged: d.firing.changed, CronState: d.firing.state,
 		Usage: func() ([]usage.Record, error) { return d.usage.Records(), nil },
 		Home:  space.Home{FS: d.fs, Path: d.home, Command: "daemon", Warn: func(line string) { d.log.Warn("spaces", "warning", line) }},
 	}

@@ -13,9 +13,6 @@ import (
 )
 
 const (
-	// cronFailures in a row stop an entry until its schedule changes, the entry is
-	// recreated, or the configuration is reloaded.
-	cronFailures = 3
 	// cronLate is how late an entry may run. Later, as after the machine slept,
 	// the run counts as missed.
 	cronLate = time.Minute
@@ -117,7 +114,7 @@ func (s *scheduler) state(c *op.Cron) {
 	if e := s.entries[c.ID]; e != nil {
 		c.Failures = e.failures
 	}
-	c.Stopped = c.Failures >= cronFailures
+	c.Stopped = c.Failures >= cron.MaxFailures
 }
 
 // run fires entries when they are due, until ctx ends; then it waits for the
@@ -277,7 +274,7 @@ func (s *scheduler) fire(ctx context.Context, now time.Time) {
 		case e.running:
 			log.Warn("skipped a cron entry: its previous run is still active")
 			continue
-		case e.failures >= cronFailures || e.missed.After(now): // a limit delays it
+		case e.failures >= cron.MaxFailures || e.missed.After(now): // a limit delays it
 			continue
 		}
 		s.start(ctx, e, now, log, false)
@@ -298,7 +295,7 @@ func (s *scheduler) catchUp(ctx context.Context, now time.Time) {
 		case now.Sub(e.missed) > max(s.d.setup().config.Cron.CatchUp, 2*cronLook):
 			s.d.log.Warn("skipped a missed run of a cron entry", "cron", id, "skill", e.cron.Skill, "due", e.missed.Format(time.RFC3339))
 			e.missed = time.Time{}
-		case e.running || e.failures >= cronFailures || e.cron.Quiet(now):
+		case e.running || e.failures >= cron.MaxFailures || e.cron.Quiet(now):
 		case first == nil || e.missed.Before(first.missed) || e.missed.Equal(first.missed) && e.cron.ID < first.cron.ID:
 			first = e
 		}
@@ -361,7 +358,7 @@ func (s *scheduler) ended(c cron.Cron, err error, late bool) {
 			s.changed()
 		} else if err == nil {
 			s.count(e, 0)
-		} else if s.count(e, e.failures+1); e.failures == cronFailures {
+		} else if s.count(e, e.failures+1); e.failures == cron.MaxFailures {
 			s.d.log.Warn("stopped a cron entry after repeated failures; reload the configuration to start it again", "cron", c.ID, "failures", e.failures)
 		}
 	}

@@ -247,7 +247,7 @@ func TestCronDoesNotOverlap(t *testing.T) {
 		d, m := bubble(t, faultfs.NewMem())
 		defer d.Close()
 		m.takes = 25 * time.Minute
-		mustCreate(t, d, cron.Cron{Schedule: "*/10 * * * *", Skill: "slow", Timezone: "UTC"})
+		mustCreate(t, d, cron.Cron{Schedule: "*/10 * * * *", Skill: "slow", Timeout: "1h", Timezone: "UTC"})
 		d.firingFor(t, 61*time.Minute)
 		if got := strings.Join(m.heard(), "|"); got != "2000-01-01 00:10:00 /slow|2000-01-01 00:40:00 /slow" {
 			t.Errorf("it ran %s", got)
@@ -353,7 +353,7 @@ func TestCronUnknownSkill(t *testing.T) {
 		d.firingFor(t, 10*time.Minute)
 		for _, id := range []uint64{removed.ID, fresh.ID} {
 			c := op.Cron{ID: id}
-			if d.firing.state(&c); c.Failures != cronFailures || !c.Stopped {
+			if d.firing.state(&c); c.Failures != cron.MaxFailures || !c.Stopped {
 				t.Errorf("entry %d failed %d times, stopped %v", id, c.Failures, c.Stopped)
 			}
 		}
@@ -373,7 +373,7 @@ func TestCronEdited(t *testing.T) {
 		var said strings.Builder
 		d.log = slog.New(slog.NewTextHandler(&said, nil))
 		m.takes = 24 * time.Minute
-		mustCreate(t, d, cron.Cron{Schedule: "*/10 * * * *", Skill: "slow", Timezone: "UTC"})
+		mustCreate(t, d, cron.Cron{Schedule: "*/10 * * * *", Skill: "slow", Timeout: "1h", Timezone: "UTC"})
 		go func() {
 			time.Sleep(12 * time.Minute)
 			b, err := vfs.ReadFile(fs, "/home/crab/crons.toml", 1<<20)

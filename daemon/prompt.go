@@ -17,6 +17,7 @@ import (
 	"crabmem/daemon/op"
 	"crabmem/daemon/space"
 	"crabmem/daemon/tool"
+	"crabmem/daemon/trust"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
 )
@@ -166,7 +167,7 @@ func environment(now time.Time, t *agent.Turn) string {
 		s += "working_directory: " + t.Session.Dir + "\n"
 	}
 	s += now.Format("date: 2006-01-02 (Monday)\n")
-	if t.Sender == cronSender {
+	if trust.IsCron(t.Sender) {
 		s += now.Format("time: 15:04:05\n")
 	}
 	return s + now.Format("time_zone: MST (UTC-07:00)\n") + "</environment>"

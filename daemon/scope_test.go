@@ -25,6 +25,7 @@ import (
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/space"
 	"crabmem/daemon/tool"
+	"crabmem/daemon/trust"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
@@ -592,7 +593,7 @@ func (w *world) sequence() {
 	}
 	w.left = 12
 	var err error
-	if sender == cronSender && m.Session != nil {
+	if sender == trust.Cron && m.Session != nil {
 		args, _ := strings.CutPrefix(m.Content, "/")
 		err = w.d.runCron(w.t.Context(), cron.Cron{Session: t.id, SessionFile: t.stored, Skill: talents[w.rng.IntN(len(talents))], Args: args})
 		if _, refused := errors.AsType[*tool.Violation](err); refused {

@@ -10,6 +10,7 @@ import (
 
 	"crabmem/daemon/client"
 	"crabmem/daemon/config"
+	"crabmem/daemon/cron"
 	"crabmem/daemon/display"
 	"crabmem/daemon/op"
 
@@ -210,7 +211,7 @@ func completeCronIDs(c *app) cobra.CompletionFunc {
 		defer cancel()
 		list, _ := ask(ctx, c, op.ListCrons, op.None{})
 		for _, i := range list {
-			found.describe(strconv.FormatUint(i.ID, 10), display.Printable(i.Schedule+" /"+i.Skill))
+			found.describe(strconv.FormatUint(i.ID, 10), display.Printable(i.Schedule+" "+(&cron.Cron{Skill: i.Skill, Prompt: i.Prompt}).Message()))
 		}
 	})
 }

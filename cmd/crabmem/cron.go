@@ -19,13 +19,13 @@ func cronCommand(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "cron",
 		GroupID: groupAgents,
-		Short:   "schedule skills",
-		Long: `Send /SKILL to a session on a schedule, as if a user typed it. Entries are in
-crons.toml in the home directory. If the machine slept or the daemon was off,
-an entry that missed runs runs once, up to cron.catch_up late (12h), but not in
-its quiet hours. The daemon stops an entry after three failures in a row, and
-counts them in the key failures. A stopped entry runs again after a change of its
-schedule or a configuration reload. crabmem cron list shows stopped entries.
+		Short:   "schedule skills and messages",
+		Long: `Send /SKILL or a text to a session on a schedule, as if a user typed it.
+Entries are in crons.toml in the home directory. If the machine slept or the
+daemon was off, an entry that missed runs runs once, up to cron.catch_up late
+(12h), but not in its quiet hours. The daemon stops an entry after three
+failures in a row, also over restarts. The entry runs again after a change of
+its schedule or a configuration reload. crabmem cron list shows stopped entries.
 
 An entry runs only commands on the allowlist, tools.bash.allow. To let an entry
 run all commands, set approve = "off" in crons.toml.`,
@@ -36,11 +36,17 @@ run all commands, set approve = "off" in crons.toml.`,
 
 // cronLine describes an entry for people, with its next run in a time zone.
 func cronLine(e *op.Cron, zone *time.Location) string {
-	what := "/" + e.Skill
-	if e.Args != "" {
-		what += " " + e.Args
+	what := (&cron.Cron{Skill: e.Skill, Args: e.Args}).Message()
+	if e.Prompt != "" {
+		what = strconv.Quote(display.Short(display.OneLine(e.Prompt), 60))
 	}
 	var notes []string
+	if e.Timeout != "" {
+		notes = append(notes, "timeout "+e.Timeout)
+	}
+	if e.Sender != "" {
+		notes = append(notes, "made by "+e.Agent+" for "+e.Sender)
+	}
 	if e.Timezone != "" {
 		notes = append(notes, e.Timezone)
 	}
@@ -62,34 +68,51 @@ func cronLine(e *op.Cron, zone *time.Location) string {
 	}
 	in := e.Session
 	if in == cron.NewSession {
-		in = "a new session"
+		in = strings.TrimSuffix("a new session of "+e.Agent, " of ")
 	}
 	return fmt.Sprintf("%3d  %-15s %s in %s (%s)", e.ID, e.Schedule, what, in, strings.Join(notes, ", "))
 }
 
 func cronAdd(c *app) *cobra.Command {
-	var quiet, zone string
+	var quiet, zone, prompt, agent string
+	var timeout time.Duration
 	var once bool
 	cmd := &cobra.Command{
-		Use:   "add SESSION SCHEDULE SKILL [ARGS]",
-		Short: "schedule a skill",
-		Long: `Send /SKILL ARGS to a session, by its ID, on a schedule. If SESSION is "new",
-each run gets a new session of the agent crab. The agent must have the skill.
-SCHEDULE has five fields: minute, hour, day of month, month, and day of week.
-With six fields, the first one is seconds. The entry does not run during
---quiet-hours.`,
+		Use:   "add SESSION SCHEDULE (SKILL [ARGS] | --prompt TEXT)",
+		Short: "schedule a skill or a message",
+		Long: `Send /SKILL ARGS, or the text of --prompt, to a session, by its ID, on a
+schedule. If SESSION is "new", each run gets a new session of --agent. The agent
+must have the skill. SCHEDULE has five fields: minute, hour, day of month,
+month, and day of week. With six fields, the first one is seconds. "@every 90m"
+is each multiple of 90 minutes since 1970-01-01 UTC. The entry does not run
+during --quiet-hours.`,
 		Example: `  crabmem cron add crab_user_1 "0 9 * * 1-5" check-feeds
   crabmem cron add crab_user_1 "*/30 * * * *" check-feeds news --quiet-hours 23:00-07:00 --timezone Europe/Berlin
   crabmem cron add new "0 18 * * 5" review
+  crabmem cron add new "@every 90m" --prompt "Summarize the news." --timeout 30m
   crabmem cron add crab_user_1 "30 18 24 12 *" greet --once`,
-		Args:              atLeast(3, "SESSION, SCHEDULE, and SKILL"),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if prompt != "" {
+				return exactly(2, "SESSION and SCHEDULE, because of --prompt")(cmd, args)
+			}
+			return atLeast(3, "SESSION, SCHEDULE, and SKILL")(cmd, args)
+		},
 		ValidArgsFunction: completeCron(c),
 	}
 	cmd.Flags().StringVar(&quiet, "quiet-hours", "", "do not run during these `hours`, such as 23:00-07:00")
 	cmd.Flags().StringVar(&zone, "timezone", "", "use the time `zone`, such as Europe/Berlin (default: the daemon's)")
+	cmd.Flags().StringVar(&prompt, "prompt", "", "send this `text` in place of a skill")
+	cmd.Flags().StringVar(&agent, "agent", "", "use this `agent` in new sessions (default crab)")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "stop a run after this `time` (default 10m)")
 	cmd.Flags().BoolVar(&once, "once", false, "run at most once: remove the entry, then run it")
 	return resultCommand(c, cmd, func(ctx context.Context, args []string) (op.Cron, error) {
-		m := op.NewCron{Session: args[0], Schedule: args[1], Skill: strings.TrimPrefix(args[2], "/"), Args: strings.Join(args[3:], " "), Once: once, Timezone: zone}
+		m := op.NewCron{Session: args[0], Schedule: args[1], Prompt: prompt, Agent: agent, Once: once, Timezone: zone}
+		if prompt == "" {
+			m.Skill, m.Args = strings.TrimPrefix(args[2], "/"), strings.Join(args[3:], " ")
+		}
+		if timeout != 0 {
+			m.Timeout = timeout.String()
+		}
 		if quiet != "" {
 			from, to, ok := strings.Cut(quiet, "-")
 			if !ok {

@@ -3,6 +3,7 @@ package cron
 import (
 	"math"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"crabmem/bm25/clip"
@@ -18,10 +19,16 @@ type check struct {
 
 var checks = []check{
 	{"schedule", func(c *Cron) error {
-		_, err := segments(c.Schedule)
+		d, err := interval(c.Schedule)
+		if d == 0 && err == nil {
+			_, err = segments(c.Schedule)
+		}
 		return err
 	}},
 	{"skill", func(c *Cron) error {
+		if c.Skill == "" && c.Prompt != "" {
+			return nil
+		}
 		if c.Skill == "" || len(c.Skill) > 128 || strings.IndexFunc(c.Skill, func(r rune) bool {
 			return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 		}) >= 0 {
@@ -29,6 +36,21 @@ var checks = []check{
 		}
 		return nil
 	}},
+	{"prompt", func(c *Cron) error {
+		if c.Prompt != "" && c.Skill+c.Args != "" {
+			return invalid("prompt excludes skill and args: set one of them")
+		}
+		return text("prompt", c.Prompt, 16<<10)
+	}},
+	{"agent", func(c *Cron) error { return text("agent", c.Agent, 128) }},
+	{"timeout", func(c *Cron) error {
+		if d, err := time.ParseDuration(c.Timeout); c.Timeout != "" && (err != nil || d < time.Second || d > maxTimeout) {
+			return invalid("invalid timeout %s: it must be a duration from 1s to %s, such as 30m", quote(c.Timeout), maxTimeout)
+		}
+		return nil
+	}},
+	{"sender", func(c *Cron) error { return text("sender", c.Sender, 1<<10) }},
+	{"scope", func(c *Cron) error { return text("scope", c.Scope, 16<<10) }},
 	{"args", func(c *Cron) error { return text("args", c.Args, 16<<10) }},
 	{"approve", func(c *Cron) error {
 		if c.Approve != "" && c.Approve != AllowedOnly && c.Approve != AnyCommand {

@@ -14,7 +14,9 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
+	"time"
 
 	"crabmem/crmem/vfs"
 )
@@ -29,8 +31,9 @@ const (
 type Cron struct {
 	ID       uint64
 	Schedule string // see Next
-	Skill    string // its name, without a slash
+	Skill    string // its name, without a slash; "" if Prompt is set
 	Args     string // text after the name
+	Prompt   string // the message, which names no skill; "" if Skill is set
 	// Session is the ID of a session in the daemon that wrote it. After a
 	// restart only SessionFile identifies the session.
 	Session     uint64
@@ -41,6 +44,37 @@ type Cron struct {
 	Timezone    string // as in "Europe/Berlin"; "" is the machine's
 	Approve     string // AllowedOnly, AnyCommand, or "", which is AllowedOnly
 	Failures    int    // in a row
+	Agent       string // of new sessions; "" is the default agent
+	Timeout     string // as in "30m"; "" is DefaultTimeout
+	// Sender is the identity of the runs of an entry that a tool made, and Scope is what
+	// the run that called the tool could do, as JSON. Both bound the entry's runs.
+	Sender string
+	Scope  string
+}
+
+// MaxFailures in a row stop an entry until its schedule changes, it is recreated, or the
+// configuration is reloaded.
+const MaxFailures = 3
+
+// DefaultTimeout limits the runs of an entry without a time-out.
+const DefaultTimeout = 10 * time.Minute
+
+const maxTimeout = 24 * time.Hour
+
+// Limit returns the time limit of a run.
+func (c *Cron) Limit() time.Duration {
+	if d, err := time.ParseDuration(c.Timeout); err == nil {
+		return d
+	}
+	return DefaultTimeout
+}
+
+// Message returns the message that a run sends.
+func (c *Cron) Message() string {
+	if c.Prompt != "" {
+		return c.Prompt
+	}
+	return strings.TrimSuffix("/"+c.Skill+" "+c.Args, " ")
 }
 
 const (
@@ -164,6 +198,9 @@ func (t *Table) Create(c Cron) (Cron, error) {
 		return Cron{}, invalid("%s: an entry has the largest possible ID: remove that entry and restart the daemon", t.path)
 	}
 	c.ID = t.last + 1
+	if n := len(c.encode()); n > maxEntry {
+		return Cron{}, invalid("the entry has %d bytes, more than the limit of %d", n, maxEntry)
+	}
 	next := t.file.clone()
 	next.entries = append(next.entries, entry{text: gap(t.text) + c.encode(), cron: c})
 	if err := t.replace(next); err != nil {

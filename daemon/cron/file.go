@@ -33,7 +33,7 @@ type entry struct {
 type record struct {
 	ID          int64  `toml:"id"`
 	Schedule    string `toml:"schedule"`
-	Skill       string `toml:"skill"`
+	Skill       string `toml:"skill,omitempty"`
 	Args        string `toml:"args,omitempty"`
 	Session     int64  `toml:"session"`
 	SessionFile string `toml:"session_file,omitempty"`
@@ -43,6 +43,11 @@ type record struct {
 	Timezone    string `toml:"timezone,omitempty"`
 	Approve     string `toml:"approve,omitempty"`
 	Failures    int64  `toml:"failures,omitempty"`
+	Prompt      string `toml:"prompt,omitempty"`
+	Agent       string `toml:"agent,omitempty"`
+	Timeout     string `toml:"timeout,omitempty"`
+	Sender      string `toml:"sender,omitempty"`
+	Scope       string `toml:"scope,omitempty"`
 }
 
 var (
@@ -157,6 +162,7 @@ func (e *entry) parse() (int, string) {
 	e.cron = Cron{
 		ID: uint64(r.ID), Schedule: r.Schedule, Skill: r.Skill, Args: r.Args, Session: uint64(r.Session), SessionFile: r.SessionFile,
 		QuietStart: r.QuietStart, QuietEnd: r.QuietEnd, Once: r.Once, Timezone: r.Timezone, Approve: r.Approve, Failures: int(min(max(r.Failures, 0), math.MaxInt32)),
+		Prompt: r.Prompt, Agent: r.Agent, Timeout: r.Timeout, Sender: r.Sender, Scope: r.Scope,
 	}
 	for _, c := range checks {
 		if err := c.check(&e.cron); err != nil {
@@ -226,6 +232,7 @@ func (c *Cron) encode() string {
 	}{[]record{{
 		ID: int64(c.ID), Schedule: c.Schedule, Skill: c.Skill, Args: c.Args, Session: int64(c.Session), SessionFile: c.SessionFile,
 		QuietStart: c.QuietStart, QuietEnd: c.QuietEnd, Once: c.Once, Timezone: c.Timezone, Approve: c.Approve, Failures: int64(c.Failures),
+		Prompt: c.Prompt, Agent: c.Agent, Timeout: c.Timeout, Sender: c.Sender, Scope: c.Scope,
 	}}})
 	if err != nil {
 		panic("cron: a checked entry cannot be encoded: " + err.Error())

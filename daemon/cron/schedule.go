@@ -26,6 +26,20 @@ var (
 	week = lazyregexp.New(`^([0-7])(?:L|#[1-5])$`) // the last of a month, the n-th
 )
 
+// interval returns the time between the runs of a schedule @every DURATION, or 0 for other
+// schedules.
+func interval(schedule string) (time.Duration, error) {
+	every, ok := strings.CutPrefix(schedule, "@every ")
+	if !ok {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(strings.TrimSpace(every))
+	if err != nil || d < time.Minute || d > 366*24*time.Hour || d%time.Second != 0 {
+		return 0, invalid("invalid cron schedule %s: @every needs a duration from 1m to 8784h, such as 90m", quote(schedule))
+	}
+	return d, nil
+}
+
 // segments splits a schedule into its fields, seconds first, and validates them.
 // The year is optional. gronx accepts errors that only some times reveal.
 func segments(schedule string) ([]string, error) {
@@ -38,7 +52,7 @@ func segments(schedule string) ([]string, error) {
 	given := strings.Fields(schedule)
 	if n := len(given); n == 1 && given[0][0] == '@' {
 		if _, err := gronx.Segments(given[0]); err != nil {
-			return nil, wrong("unknown name: use @yearly, @monthly, @weekly, @daily, or @hourly")
+			return nil, wrong("unknown name: use @yearly, @monthly, @weekly, @daily, @hourly, or @every 90m")
 		}
 	} else if n < 5 || n > 7 {
 		return nil, wrong("it has %d fields and must have 5 (minute, hour, day, month, day of the week), or 6 with seconds first", n)
@@ -122,7 +136,8 @@ func (c *Cron) checkFires() error {
 // Next returns the first time after the given one at which a schedule is due in
 // a time zone. A schedule has five fields (minute, hour, day of the month,
 // month, day of the week: 0 or 7 is Sunday), six with seconds first, or seven
-// with a year last; or it is a name such as @daily. If both a day of the month
+// with a year last; or it is a name such as @daily. @every 90m is due at each multiple of
+// 90 minutes since 1970-01-01 UTC. If both a day of the month
 // and a day of the week are given, one match is enough. The reference counts
 // the days of the week from 1: there, 1 is Sunday.
 //
@@ -130,6 +145,11 @@ func (c *Cron) checkFires() error {
 // that hour. If clocks are set back, a time in the repeated hour is due once,
 // the first time. A schedule for every hour is due in each hour that elapses.
 func Next(schedule string, after time.Time, loc *time.Location) (time.Time, error) {
+	if d, err := interval(schedule); err != nil {
+		return time.Time{}, err
+	} else if secs := int64(d / time.Second); secs > 0 {
+		return time.Unix((after.Unix()/secs+1)*secs, 0).In(loc), nil
+	}
 	segs, err := segments(schedule)
 	if err != nil {
 		return time.Time{}, err

@@ -105,7 +105,7 @@ func TestInvalidSchedules(t *testing.T) {
 		"":                       "it has 0 fields and must have 5 (minute, hour, day, month, day of the week), or 6 with seconds first",
 		"* * * *":                "it has 4 fields and must have 5 (minute, hour, day, month, day of the week), or 6 with seconds first",
 		"* * * * * * * *":        "it has 8 fields and must have 5 (minute, hour, day, month, day of the week), or 6 with seconds first",
-		"@fortnightly":           "unknown name: use @yearly, @monthly, @weekly, @daily, or @hourly",
+		"@fortnightly":           "unknown name: use @yearly, @monthly, @weekly, @daily, @hourly, or @every 90m",
 		"60 * * * *":             "minute '60' is not between 0 and 59",
 		"1,61 * * * *":           "minute '61' is not between 0 and 59",
 		"* 24 * * *":             "hour '24' is not between 0 and 23",

@@ -3,6 +3,7 @@ package op
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"time"
@@ -10,14 +11,19 @@ import (
 	"crabmem/daemon/cron"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/session"
+	"crabmem/daemon/tool"
 )
 
 // Cron is a cron table entry.
 type Cron struct {
 	ID         uint64 `json:"id"`
 	Schedule   string `json:"schedule"`
-	Skill      string `json:"skill"`
+	Skill      string `json:"skill,omitempty"`
 	Args       string `json:"args,omitempty"`
+	Prompt     string `json:"prompt,omitempty"`
+	Agent      string `json:"agent,omitempty" jsonschema:"of new sessions; absent: the default agent"`
+	Timeout    string `json:"timeout,omitempty" jsonschema:"of a run; absent: 10m"`
+	Sender     string `json:"sender,omitempty" jsonschema:"identity of the runs, if an agent made the entry"`
 	Session    string `json:"session" jsonschema:"ID of the session, or new: each run begins one"`
 	QuietStart string `json:"quiet_start,omitempty"`
 	QuietEnd   string `json:"quiet_end,omitempty"`
@@ -33,14 +39,25 @@ type Cron struct {
 
 // NewCron is a new cron table entry.
 type NewCron struct {
-	Schedule   string `json:"schedule" jsonschema:"five fields, as in 0 9 * * 1-5"`
-	Skill      string `json:"skill"`
-	Args       string `json:"args,omitempty"`
+	Schedule   string `json:"schedule" jsonschema:"five fields, as in 0 9 * * 1-5, or @every 90m"`
+	Skill      string `json:"skill,omitempty" jsonschema:"a skill, or prompt"`
+	Args       string `json:"args,omitempty" jsonschema:"of the skill"`
+	Prompt     string `json:"prompt,omitempty" jsonschema:"the message to send in place of a skill"`
+	Agent      string `json:"agent,omitempty" jsonschema:"of new sessions; absent: the default agent"`
+	Timeout    string `json:"timeout,omitempty" jsonschema:"of a run, such as 30m; absent: 10m"`
 	Session    string `json:"session,omitempty" jsonschema:"ID of the session; absent: each run begins one"`
 	Timezone   string `json:"timezone,omitempty" jsonschema:"such as Europe/Berlin; absent: the daemon's"`
 	QuietStart string `json:"quiet_start,omitempty" jsonschema:"HH:MM: no runs from then on"`
 	QuietEnd   string `json:"quiet_end,omitempty" jsonschema:"HH:MM: runs again"`
 	Once       bool   `json:"once,omitempty" jsonschema:"remove the entry after its first run"`
+
+	Maker *CronMaker `json:"-"` // nil: a person
+}
+
+// CronMaker is the run that made an entry: the entry's runs never exceed it.
+type CronMaker struct {
+	Agent, Sender string
+	Scope         tool.Scope
 }
 
 // CronID names a cron table entry.
@@ -67,6 +84,14 @@ var AddCron = Add(errtable.Session, Op[Daemon, NewCron, Cron]{
 		c := cron.Cron{
 			Schedule: in.Schedule, Skill: in.Skill, Args: in.Args, SessionFile: cmp.Or(in.Session, cron.NewSession),
 			QuietStart: in.QuietStart, QuietEnd: in.QuietEnd, Once: in.Once, Timezone: in.Timezone, Approve: cron.AllowedOnly,
+			Prompt: in.Prompt, Agent: in.Agent, Timeout: in.Timeout,
+		}
+		if in.Maker != nil {
+			scope, err := json.Marshal(in.Maker.Scope)
+			if err != nil {
+				return Cron{}, err
+			}
+			c.Agent, c.Sender, c.Scope = in.Maker.Agent, in.Maker.Sender, string(scope)
 		}
 		var l *session.Session
 		if c.SessionFile != cron.NewSession {
@@ -76,7 +101,7 @@ var AddCron = Add(errtable.Session, Op[Daemon, NewCron, Cron]{
 			}
 			c.Session, c.SessionFile = l.ID(), l.StoredID()
 		}
-		if err := d.CheckCronSkill(l, c.Skill); err != nil {
+		if err := d.CheckCron(l, &c); err != nil {
 			return Cron{}, err
 		}
 		c, err := d.Crons.Create(c)
@@ -108,6 +133,7 @@ func (d *Daemon) cron(c cron.Cron) Cron {
 	e := Cron{
 		ID: c.ID, Schedule: c.Schedule, Skill: c.Skill, Args: c.Args, Session: c.SessionFile, Number: c.Session, QuietStart: c.QuietStart, QuietEnd: c.QuietEnd,
 		Timezone: c.Timezone, Once: c.Once, Approve: cmp.Or(c.Approve, cron.AllowedOnly), Failures: c.Failures,
+		Prompt: c.Prompt, Agent: c.Agent, Timeout: c.Timeout, Sender: c.Sender,
 	}
 	if next, err := c.Next(d.Now()); err == nil {
 		e.NextAt = next.UTC().Format(time.RFC3339)

@@ -70,9 +70,9 @@ type Parts struct {
 	MCPServers func() []MCPServer
 
 	Crons *cron.Table
-	// CheckCronSkill returns an error if a cron cannot send /NAME to a session, or to a new
-	// session if l is nil.
-	CheckCronSkill func(l *session.Session, name string) error
+	// CheckCron returns an error if an entry cannot send its message to a session, or to a
+	// new session if l is nil.
+	CheckCron func(l *session.Session, c *cron.Cron) error
 	// CronsChanged makes the daemon read the table.
 	CronsChanged func()
 	// CronState adds the state of an entry's runs.

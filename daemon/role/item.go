@@ -125,7 +125,7 @@ func (w *running) run(ctx context.Context) result {
 // can approve one.
 func (w *running) approver() *session.Approver {
 	c, m := w.r.o.Setup().Config, w.p.Meta()
-	if levelOf(c.Origins, m.CreatedBy, w.grant.Sender) != trust.Admin || w.grant.Sender == cronSender {
+	if levelOf(c.Origins, m.CreatedBy, w.grant.Sender) != trust.Admin || trust.IsCron(w.grant.Sender) {
 		return nil
 	}
 	set := func(text string) {
@@ -141,9 +141,6 @@ func (w *running) approver() *session.Approver {
 		Ended: func() { set("") },
 	}
 }
-
-// cronSender is the sender of messages of crons. No user waits for their answers.
-const cronSender = "cron"
 
 // begin adds the task, or the messages since, to the session.
 func (w *running) begin(s *agent.Session) (bool, error) {

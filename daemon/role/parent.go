@@ -225,7 +225,7 @@ func (p *parent) sender(creator string) string {
 	for _, i := range p.Items() {
 		g, _ := grantOf(i)
 		switch {
-		case sender == "" || sender == cronSender && g.Sender == creator:
+		case sender == "" || sender == trust.Cron && g.Sender == creator:
 			sender = cmp.Or(sender, g.Sender)
 		case sender != g.Sender:
 			sender = trust.Delegate("", sender, g.Sender)

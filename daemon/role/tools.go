@@ -323,7 +323,9 @@ func (r *Roles) skip(ctx context.Context, c tool.Call, args skipArgs) (string, e
 	r.mu.Lock()
 	woken := r.wakes[o.parent]
 	r.mu.Unlock()
-	other := func(sender string) bool { return sender != "" && sender != cronSender && sender != t.Session.CreatedBy }
+	other := func(sender string) bool {
+		return sender != "" && !trust.IsCron(sender) && sender != t.Session.CreatedBy
+	}
 	switch {
 	case woken:
 		return "", errors.New("results need an answer: tell the user what matters of them")

@@ -26,6 +26,7 @@ type Run struct {
 	Interactive     bool                    // the client can answer ask_user
 	AnyCommand      bool                    // no command needs approval
 	Literal         bool                    // Content names no skill
+	Timeout         time.Duration           // of the run; 0: that of the agent's role
 	Each            func(agent.Event) error // its error ends the run; nil: no call
 
 	// Begin, if set, adds the message that begins the run to the session and its log, in
@@ -111,12 +112,16 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 	} else if run, err := r.Begin(l.session); err != nil || !run || !l.session.Unanswered() {
 		return err
 	}
+	limit := r.Timeout
 	if m.o.Role != nil {
-		if limit := m.o.Role(a, l.createdBy, r.Sender); limit > 0 {
-			var cancel func()
-			ctx, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("the run took longer than %s", limit))
-			defer cancel()
+		if of := m.o.Role(a, l.createdBy, r.Sender); limit == 0 || of > 0 && of < limit {
+			limit = of
 		}
+	}
+	if limit > 0 {
+		var cancel func()
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("the run took longer than %s", limit))
+		defer cancel()
 	}
 	if r.Adapt != nil {
 		r.Adapt(a)

@@ -55,7 +55,7 @@ func CheckPrefix(prefix string) error {
 	switch {
 	case !strings.Contains(prefix, ":"):
 		return fmt.Errorf("prefix %q has no ':': identities without ':' are users of this machine and always admins", prefix)
-	case strings.HasPrefix(prefix, delegatePrefix), strings.HasPrefix(prefix, workPrefix):
+	case strings.HasPrefix(prefix, delegatePrefix), strings.HasPrefix(prefix, workPrefix), strings.HasPrefix(prefix, cronPrefix):
 		return fmt.Errorf("prefix %q is reserved: begin it with the name of a service, as in tg:7", prefix)
 	case !isWord(prefix[0]):
 		return fmt.Errorf("prefix %q does not begin with a letter or a digit: begin it with the name of a service, as in tg:7", prefix)
@@ -144,11 +144,34 @@ func Delegated(creator string) bool {
 // creator of that session follows.
 const workPrefix = "work-"
 
-// origin returns the identity for which a task was delegated or work began, or the
-// identity itself.
+// Cron is the sender of the messages of cron entries. No user waits for their answers.
+const Cron = "cron"
+
+// cronPrefix begins the sender of the messages of an entry that was made in a run of an
+// identity of another service, which follows.
+const cronPrefix = Cron + "-"
+
+// CronOf returns the sender of the messages of a cron entry that an identity made.
+func CronOf(identity string) string {
+	switch {
+	case !strings.Contains(identity, ":"):
+		return Cron
+	case IsCron(identity):
+		return identity
+	}
+	return cronPrefix + identity
+}
+
+// IsCron reports whether an identity is the sender of the messages of a cron entry.
+func IsCron(identity string) bool {
+	return identity == Cron || strings.HasPrefix(identity, cronPrefix)
+}
+
+// origin returns the identity for which a task was delegated, work began, or a cron entry
+// was made, or the identity itself.
 func origin(identity string) string {
-	for strings.HasPrefix(identity, workPrefix) {
-		identity = identity[len(workPrefix):]
+	for strings.HasPrefix(identity, workPrefix) || strings.HasPrefix(identity, cronPrefix) {
+		_, identity, _ = strings.Cut(identity, "-")
 	}
 	if strings.HasPrefix(identity, delegatePrefix) {
 		if _, rest, ok := strings.Cut(identity, ":"); ok {

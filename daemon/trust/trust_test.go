@@ -28,6 +28,7 @@ func TestLevel(t *testing.T) {
 		"api:ci": Admin, "api:ci/run": Admin, "api:cid": Untrusted, "api:": Untrusted, "api:c": Untrusted,
 		"hook:key": Untrusted, "hook:key/7": Trusted, "hook:keys/7": Untrusted, "dc:1/2": Untrusted,
 		"delegate-crab:tg:7": Trusted, "delegate-crab:tg:9": Untrusted, "delegate-crab:": Untrusted, "delegate-crab:api:ci": Admin,
+		"cron-tg:7": Trusted, "cron-tg:9": Untrusted, "work-cron-tg:7": Trusted, "cron-x:7": Untrusted, "cron-7": Admin,
 		"delegate-bet:delegate-crab:tg:7": Untrusted, "delegate-crab:user": Untrusted,
 	} {
 		if got := rules.Level(identity); got != want {
@@ -169,5 +170,18 @@ func TestCheck(t *testing.T) {
 		if err := CheckAllow(c.level, c.word); (err == nil) != c.ok {
 			t.Errorf("%s %q: %v", c.level, c.word, err)
 		}
+	}
+}
+
+// TestCronOf returns the senders of the messages of crons that identities made.
+func TestCronOf(t *testing.T) {
+	for identity, want := range map[string]string{"user": "cron", "cron": "cron", "tg:7": "cron-tg:7", "cron-tg:7": "cron-tg:7", "delegate-:tg:7": "cron-delegate-:tg:7"} {
+		got := CronOf(identity)
+		if got != want || !IsCron(got) || rules.Level(got) != rules.Level(identity) || IsCron(identity) != (got == identity) {
+			t.Errorf("%s: %s", identity, got)
+		}
+	}
+	if err := CheckPrefix("cron-tg:"); err == nil {
+		t.Error("a rule matches the sender of crons")
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
-	"crabmem/daemon/op"
 )
 
 // checkSocket looks who listens where the daemon does.
@@ -93,22 +92,6 @@ func (d *doctor) checkDaemon(context.Context) {
 	default:
 		d.ok("daemon", "pid %d, since %s", d.hello.PID, d.hello.StartedAt)
 	}
-}
-
-// stoppedCrons returns the crons that the daemon does not run any more.
-func (d *doctor) stoppedCrons(ctx context.Context) (ids []uint64, err error) {
-	if d.hello == nil {
-		return nil, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
-	defer cancel()
-	list, err := op.ListCrons.Do(ctx, d.Client, op.None{})
-	for _, i := range list {
-		if i.Stopped {
-			ids = append(ids, i.ID)
-		}
-	}
-	return ids, err
 }
 
 const (

@@ -94,7 +94,7 @@ func (d *doctor) checkSkills(context.Context) {
 }
 
 // checkCrons looks for entries that never run, or do not any more.
-func (d *doctor) checkCrons(ctx context.Context) {
+func (d *doctor) checkCrons(context.Context) {
 	path := filepath.Join(d.Home, "crons.toml")
 	table, err := cron.Open(d.FS, path)
 	if err != nil {
@@ -113,10 +113,13 @@ func (d *doctor) checkCrons(ctx context.Context) {
 	skills, err := d.Skills()
 	for i := range list {
 		e := &list[i]
-		if err == nil {
+		if err == nil && e.Skill != "" {
 			if _, gone := skills.Get(tool.Unbounded(), e.Skill); errors.Is(gone, skill.ErrNotFound) {
 				warn("crabmem skills new "+errtable.ShellWord(e.Skill), "cron %d runs /%s: skill not found", e.ID, e.Skill)
 			}
+		}
+		if e.Failures >= cron.MaxFailures {
+			warn("see crabmem daemon logs; the entry runs again after a change of its schedule or crabmem config edit", "cron %d is stopped after repeated failures", e.ID)
 		}
 		switch {
 		case e.SessionFile == "":
@@ -125,14 +128,7 @@ func (d *doctor) checkCrons(ctx context.Context) {
 			warn("run crabmem sessions restore "+errtable.ShellWord(e.SessionFile)+", or run crabmem cron remove "+fmt.Sprint(e.ID), "cron %d runs in session %s: session not found", e.ID, e.SessionFile)
 		}
 	}
-	stopped, err := d.stoppedCrons(ctx)
-	for _, id := range stopped {
-		warn("see crabmem daemon logs; the entry runs again after a reload or a restart of the daemon", "cron %d is stopped after repeated failures", id)
-	}
 	d.problems("crons", r, Warn, "crabmem cron list")
-	if err != nil {
-		d.broken("crons", err)
-	}
 }
 
 // checkSecrets decrypts every secret. Without a file of secrets it adds no finding.

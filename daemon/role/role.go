@@ -31,6 +31,7 @@ const (
 	Cancel      = "cancel"
 	Reply       = "reply"
 	Skip        = "skip"
+	Cron        = "cron"
 	SetStatus   = "set_status"
 	Outcome     = "outcome"
 )
@@ -39,7 +40,7 @@ const (
 const Channel = "channel"
 
 var (
-	allChannelTools = []string{Branch, SpawnWorker, Route, Cancel, Reply, Skip, tool.AskUser}
+	allChannelTools = []string{Branch, SpawnWorker, Route, Cancel, Reply, Skip, Cron, tool.AskUser}
 	branchTools     = []string{SpawnWorker, tool.Recall, tool.Remember, tool.Forget, tool.SessionSearch}
 )
 
@@ -174,6 +175,8 @@ func channelTools(c *config.Config, creator, sender string) []string {
 		if c.Origins.Allows(creator, sender, Branch) {
 			list = append(list, Branch)
 		}
+	} else if trust.IsCron(sender) {
+		list = append(list[:len(list):len(list)], branchTools...)
 	}
 	return list
 }

@@ -41,30 +41,35 @@ resumed session.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.readSession(args[0], func(s *sessionlog.Session) error {
 			from := int64(0)
-			var i sessionlog.Info
-			err := c.Busy("reading "+s.Path, func() (err error) {
-				if fromMarker {
-					if from, _, err = s.LastMarker(); err != nil {
-						return err
-					}
-				}
-				i, err = s.Info()
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			if c.JSON {
-				a, err := describeSession(cmd.Context(), s, &i, from)
-				if err != nil {
+			if fromMarker {
+				var err error
+				if from, err = busy(c, "reading "+s.Path, func() (int64, error) {
+					from, _, err := s.LastMarker()
+					return from, err
+				}); err != nil {
 					return err
 				}
-				return c.PrintJSON(a)
 			}
-			return c.showSessionText(cmd.Context(), s, &i, from)
+			return c.showSession(cmd.Context(), s, from)
 		})
 	}
 	return c.outputs(cmd, of[shownSession]())
+}
+
+// showSession prints a session from an offset on.
+func (c *app) showSession(ctx context.Context, s *sessionlog.Session, from int64) error {
+	i, err := busy(c, "reading "+s.Path, s.Info)
+	if err != nil {
+		return err
+	}
+	if !c.JSON {
+		return c.showSessionText(ctx, s, &i, from)
+	}
+	a, err := describeSession(ctx, s, &i, from)
+	if err != nil {
+		return err
+	}
+	return c.PrintJSON(a)
 }
 
 func (c *app) showSessionText(ctx context.Context, s *sessionlog.Session, i *sessionlog.Info, from int64) error {

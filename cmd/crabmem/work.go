@@ -25,7 +25,7 @@ session of its own. WORK is the ID of the channel's session, /, and the ID of
 the work, as crabmem work list prints it.`,
 		Example: `  crabmem work list`,
 	}
-	return c.outputs(family(cmd, workList(c), workShow(c), workRoute(c), workAnswer(c), workCancel(c)), of[role.View]())
+	return c.outputs(family(cmd, workList(c), workShow(c), workTail(c), workRoute(c), workAnswer(c), workCancel(c)), of[role.View]())
 }
 
 // workLine describes work for people.
@@ -50,6 +50,10 @@ func workLine(v *role.View, now time.Time) string {
 	return display.Printable(text)
 }
 
+func (c *app) printWorkLine(v *role.View) error {
+	return c.printResult(v, func() { c.Out.WriteString(cli.Fit(workLine(v, time.Now()), c.Width()) + "\n") })
+}
+
 func workList(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [SESSION]",
@@ -67,13 +71,9 @@ session, also what has ended. --json prints one object per line.`,
 			return err
 		}
 		for i := range list {
-			if c.JSON {
-				if err := c.PrintJSON(list[i]); err != nil {
-					return err
-				}
-				continue
+			if err := c.printWorkLine(&list[i]); err != nil {
+				return err
 			}
-			c.Out.WriteString(cli.Fit(workLine(&list[i], time.Now()), c.Width()) + "\n")
 		}
 		if len(list) == 0 {
 			c.Say("no work; an agent with role = \"channel\" gives out work")
@@ -99,30 +99,6 @@ func completeWork(c *app) cobra.CompletionFunc {
 		list, _ := ask(ctx, c, op.ListWork, op.WorkQuery{})
 		for i := range list {
 			found.describe(list[i].Session+"/"+list[i].ID, display.Printable(display.OneLine(list[i].Task)))
-		}
-	})
-}
-
-func workShow(c *app) *cobra.Command {
-	return resultCommand(c, &cobra.Command{
-		Use:   "show WORK",
-		Short: "print the state, task, and outcome of work",
-		Long: `Print the state, the task, and the last outcome of work. crabmem sessions show
-prints its session.`,
-		Example:           `  crabmem work show crab_user_1/w1`,
-		Args:              exactly(1, "WORK"),
-		ValidArgsFunction: completeWork(c),
-	}, func(ctx context.Context, args []string) (v role.View, err error) {
-		id, err := workID(args[0])
-		if err != nil {
-			return v, err
-		}
-		return ask(ctx, c, op.ShowWork, id)
-	}, func(v role.View) {
-		c.Out.WriteString(workLine(&v, time.Now()) + "\n")
-		fmt.Fprintf(c.Out, "session  %s\nattempt  %d\n\n%s\n", display.Printable(v.Child), v.Attempt, display.Printable(v.Task))
-		if v.Outcome != "" {
-			fmt.Fprintf(c.Out, "\n%s\n", display.Printable(v.Outcome))
 		}
 	})
 }

@@ -30,14 +30,13 @@ func (r *Roles) forkOf(t *agent.Turn) (*record.WorkFrom, []sessionlog.Message) {
 	}
 	defer s.Close()
 	var from, last *record.WorkFrom
-	n := 0
 	for l, err := range s.Lines(0) {
-		if n++; err != nil {
+		if err != nil {
 			return nil, ms
 		}
 		if l.Kind == record.KindMessage {
 			before := last
-			if last = record.NewWorkFrom(n, l.Raw); l.Message.Role == record.RoleAssistant && len(l.Message.ToolCalls) > 0 {
+			if last = record.NewWorkFrom(l.Number, l.Raw); l.Message.Role == record.RoleAssistant && len(l.Message.ToolCalls) > 0 {
 				from = before
 			} else {
 				from = last

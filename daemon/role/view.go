@@ -28,12 +28,14 @@ type View struct {
 	Started     string `json:"started" op:"time" jsonschema:"RFC 3339"`
 	Ended       string `json:"ended,omitempty" op:"time" jsonschema:"RFC 3339: of the last outcome"`
 	Child       string `json:"child" jsonschema:"ID of the session that does the work"`
+
+	From *record.WorkFrom `json:"from,omitempty" jsonschema:"the line after which a branch continues the session"`
 }
 
 func (r *Roles) view(p *parent, i *work.Item) View {
 	status, attempt := i.Status()
 	v := View{Session: p.ID(), ID: i.ID, Kind: i.Kind, Agent: i.Agent, State: status.State, Reason: status.Reason, Attempt: attempt,
-		Interactive: i.Interactive, Task: i.Task, Started: i.At, Child: i.Session}
+		Interactive: i.Interactive, Task: i.Task, Started: i.At, Child: i.Session, From: i.From}
 	if o := i.Last(); o != nil && status.State != record.Running {
 		v.Outcome, v.Ended = o.Text, o.At
 	}

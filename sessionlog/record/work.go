@@ -78,8 +78,8 @@ type WorkFrom struct {
 }
 
 // NewWorkFrom returns the place after a line, which has no line end.
-func NewWorkFrom(number int, line []byte) *WorkFrom {
-	return &WorkFrom{int64(number), crc32.Checksum(line, crc32.MakeTable(crc32.Castagnoli))}
+func NewWorkFrom(number int64, line []byte) *WorkFrom {
+	return &WorkFrom{number, crc32.Checksum(line, crc32.MakeTable(crc32.Castagnoli))}
 }
 
 // WorkNext contains the numbers of the next branch and the next worker.

@@ -131,6 +131,7 @@ type Session struct {
 	Log       *sessionlog.Log
 	CreatedBy string
 	Dir       string // working directory of tools; "" = none
+	Results   string // directory for long results of tools; "" = none
 
 	// Scope bounds every run in the session, whichever agent's it is. The zero
 	// value allows no tool; tool.Unbounded is for a session that is its user's own.
@@ -173,6 +174,8 @@ type Runner struct {
 	// Record returns the text to keep for the result of a tool or a summary. It
 	// may be nil.
 	Record func(text string) string
+	// KeepResult writes a long result of a tool to a new file. It may be nil.
+	KeepResult func(name, text string) error
 	// Redact returns a redaction of the text of a response, which shows and keeps what
 	// it returns. It may be nil, and so may its result.
 	Redact func() *scan.Stream

@@ -73,7 +73,7 @@ func (t *turn) call(ctx context.Context, calls []sessionlog.ToolCall) []sessionl
 			continue
 		case i := <-done:
 			results[i], ready[i] = outputs[i], true
-			results[i].Output = t.record(results[i].Output)
+			results[i].Output = t.shorten(calls[i].Function.Name, t.record(results[i].Output))
 		case <-ended:
 			late, ended = time.After(grace), nil
 			continue
@@ -135,7 +135,7 @@ func (t *turn) toolCall(c sessionlog.ToolCall) tool.Call {
 	return tool.Call{
 		ID: c.ID, Name: c.Function.Name, Arguments: json.RawMessage(c.Function.Arguments),
 		Agent: t.Agent.Name, Session: t.Session.ID, Requester: t.Session.CreatedBy, Dir: t.Session.Dir, Scope: t.Scope(), Depth: t.Depth,
-		Offers: t.Agent.Offers, Narrow: t.Narrow,
+		Results: t.Session.Results, Offers: t.Agent.Offers, Narrow: t.Narrow,
 	}
 }
 

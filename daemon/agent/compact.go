@@ -236,11 +236,15 @@ func (t *turn) limit() int {
 	return t.Agent.CompactThreshold
 }
 
+// now returns the tokens of the context, as counted last and estimated since.
+func (t *turn) now() int {
+	return t.full + Size(t.Session.Messages[min(t.counted, len(t.Session.Messages)):])/bytesPerToken
+}
+
 // compactIfFull compacts after a step that filled the context.
 func (t *turn) compactIfFull(ctx context.Context) {
 	limit := t.limit()
-	now := t.full + Size(t.Session.Messages[min(t.counted, len(t.Session.Messages)):])/bytesPerToken
-	if limit == 0 || t.noCompact || now <= limit {
+	if limit == 0 || t.noCompact || t.now() <= limit {
 		return
 	}
 	t.flush(ctx)

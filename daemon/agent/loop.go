@@ -211,6 +211,9 @@ func (t *turn) run(ctx context.Context) (Stop, error) {
 // with an ID disconnected, the response counts as failed: the client may repeat the
 // request.
 func (t *turn) step(ctx context.Context) (sessionlog.Message, error) {
+	if err := t.fit(ctx); err != nil {
+		return sessionlog.Message{}, err
+	}
 	m, err := t.stream(ctx)
 	if errors.Is(err, model.ErrOverflow) && !m.began() && !t.noCompact && t.Agent.CompactThreshold > 0 {
 		// The estimate was too low. Compact once per turn, and never repeat text

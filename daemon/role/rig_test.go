@@ -251,6 +251,7 @@ func (r *rig) open(mem *faultfs.Mem) {
 	r.check(models.AddBackend("script", 100_000, r))
 	r.check(models.Switch("script"))
 	run := agent.NewRunner(models, r.Hooks())
+	run.KeepResult = r.sessions.KeepResult
 	run.Tools.Add(r.sessions.Tools()...)
 	run.Tools.Add(
 		tool.New(tool.Bash, "", func(ctx context.Context, c tool.Call, args struct{ Command string }) (string, error) {

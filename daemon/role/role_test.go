@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"crabmem/crmem/vfs"
 	"crabmem/sessionlog/record"
 
 	diff "github.com/google/go-cmp/cmp"
@@ -101,6 +102,28 @@ func spawn(args string, steps ...answer) func(q *request) answer {
 		}
 		return steps[n-1]
 	}
+}
+
+// TestLongResultOfWork has a worker whose command returns 20 kB.
+func TestLongResultOfWork(t *testing.T) {
+	long := strings.Repeat("0123456789", 2000)
+	bubble(t, func(r *rig) {
+		r.reply = spawn(`{"task":"x"}`, call("bash", `{"command":"`+long+`"}`), call(Outcome, `{"text":"12 passed"}`))
+		r.send("user", "go")
+		r.settle(time.Minute)
+		v, err := r.Show(parentID, "w1")
+		r.check(err)
+		list, err := r.fs.ReadDir(rigHome + "/results/" + v.Child)
+		r.check(err)
+		text, err := vfs.ReadFile(r.fs, rigHome+"/results/"+v.Child+"/"+list[0].Name(), 1<<20)
+		r.check(err)
+		if string(text) != "ran "+long || len(list) != 1 {
+			t.Errorf("%d files, %d bytes", len(list), len(text))
+		}
+		if lines := r.lines(v.Child); strings.Contains(lines, long) || !strings.Contains(lines, list[0].Name()) {
+			t.Errorf("the session has %d bytes", len(lines))
+		}
+	})
 }
 
 // TestWorker runs a worker through each of its ends.

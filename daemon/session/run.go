@@ -107,6 +107,7 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 	}
 	m.recordEarlier(l)
 	l.session.Dir, l.session.Scope = dir, m.Scope(l, r.Sender)
+	l.session.Results = m.results(l.StoredID())
 	if r.Begin == nil {
 		m.titleEmpty(l, r.Content)
 	} else if run, err := r.Begin(l.session); err != nil || !run || !l.session.Unanswered() {

@@ -118,7 +118,7 @@ var errNoDir = errors.New("session has no working directory, so files are unavai
 // find finds a file under the session's directory, or one that the scope opens. The
 // error for a path outside or for a hidden file equals the error for a missing file.
 func (f *Files) find(c Call, path string) (*place, error) {
-	if slices.Contains(c.Scope.Instructions.Names(), path) {
+	if slices.Contains(c.Scope.Instructions.Names(), path) || c.Results != "" && filepath.Dir(path) == c.Results {
 		dir, err := f.fsys.Root(filepath.Dir(path))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -104,6 +105,32 @@ func (d *desk) run(tool Tool, c Call, fields ...any) string {
 		return err.Error()
 	}
 	return out
+}
+
+// TestReadResults reads a long result of the session, outside its directory, and no other
+// file near it.
+func TestReadResults(t *testing.T) {
+	d := newDesk(t)
+	for _, name := range []string{"share/data/results/a/1.txt", "share/data/results/b/1.txt"} {
+		if err := os.MkdirAll(filepath.Dir(d.home+"/"+name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		d.put(name, "all of it\n")
+	}
+	results := d.home + "/share/data/results"
+	tool := d.files.Tools()[slices.IndexFunc(d.files.Tools(), func(t Tool) bool { return t.Name == Read })]
+	c := Call{Dir: d.work, Results: results + "/a"}
+	if got := d.run(tool, c, "path", results+"/a/1.txt"); got != "1\tall of it\n--- 1 total lines ---" {
+		t.Error(got)
+	}
+	for _, path := range []string{results + "/b/1.txt", results + "/a/../b/1.txt", results + "/a/..", results + "/a", d.home + "/share/data"} {
+		if got := d.run(tool, c, "path", path); !strings.Contains(got, "no such file") && !strings.Contains(got, "is a directory") && !strings.Contains(got, "escapes") {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+	if got := d.run(tool, Call{Dir: d.work}, "path", results+"/a/1.txt"); !strings.Contains(got, "no such file") {
+		t.Error(got)
+	}
 }
 
 func TestRead(t *testing.T) {

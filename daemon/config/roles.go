@@ -17,6 +17,7 @@ type Roles struct {
 	WorkerTimeout     time.Duration // 0 = none
 	ChannelTimeout    time.Duration
 	WaitingTimeout    time.Duration
+	Keep              time.Duration                         // of the sessions of delivered work
 	Steps             struct{ Channel, Branch, Worker int } // model calls of a run
 }
 

@@ -60,7 +60,7 @@ const (
 	maxTimeout = 24 * time.Hour // of every time-out
 	maxTokens  = 1 << 30
 	maxRuns    = 1000      // in a minute
-	minHistory = time.Hour // of the age of changes, and the half-life of recency
+	minHistory = time.Hour // of the age of changes and of work, and the half-life of recency
 
 	minute = int64(60) // seconds
 )
@@ -79,7 +79,7 @@ func (c *Config) rows() []row {
 
 		{"recall.importance_weight", &c.ImportanceWeight, 0, nil, 0,
 			"from 0 to 1: how far the importance of an entry raises its score: 0.3 by at most 30 %. It is a mean of the importance of its metadata, the number of reads, the time since then, and links to the entry"},
-		{"recall.half_life", c.readHalfLife, "30d", nil, 0, "age at which recency falls to half, at least 1h; type identity: never"},
+		{"recall.half_life", readAge("half_life", &c.HalfLife), "30d", nil, 0, "age at which recency falls to half, at least 1h; type identity: never"},
 
 		{"hooks.exclude", &c.Hooks.Exclude, eg{[]string{"~/work/secret"}}, checkProject, texts,
 			"directories whose projects the hooks of coding agents do not read; a file .crabmem-off in a project does the same"},
@@ -110,6 +110,7 @@ func (c *Config) rows() []row {
 		{"roles.worker_timeout", &roles.WorkerTimeout, 0, during(0), 0, "0 = none"},
 		{"roles.channel_timeout", &roles.ChannelTimeout, 5 * minute, during(0), 0, "of a run; 0 = none"},
 		{"roles.waiting_timeout", &roles.WaitingTimeout, 24 * 60 * minute, during(time.Second), 0, "then a worker that waits for input is closed"},
+		{"roles.keep", readAge("keep", &roles.Keep), "30d", nil, 0, "age of the last outcome of work, at least 1h, from which its session goes to the trash, if the outcome was delivered"},
 		{"roles.steps.channel", &roles.Steps.Channel, 5, span{1, 1000}, 0, "model calls of a run, unless the agent sets max_iterations"},
 		{"roles.steps.branch", &roles.Steps.Branch, 10, span{1, 1000}, 0, "model calls of a branch"},
 		{"roles.steps.worker", &roles.Steps.Worker, 50, span{1, 1000}, 0, "unless the agent sets max_iterations"},

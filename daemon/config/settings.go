@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"crabmem/crmem"
 	"crabmem/daemon/timetext"
@@ -55,13 +56,15 @@ func (c *Config) readHistory(s *section, text string) {
 	c.HistoryLimit = age
 }
 
-// readHalfLife reads the time in which the recency of an entry falls to half.
-func (c *Config) readHalfLife(s *section, text string) {
-	age, err := timetext.ParseAge(text)
-	if err != nil || age < minHistory {
-		s.add("half_life", "%q: want a time from 1h on, such as 30d, 12w, 1y, or 36h", short(text))
+// readAge reads the age of a key.
+func readAge(key string, to *time.Duration) func(*section, string) {
+	return func(s *section, text string) {
+		age, err := timetext.ParseAge(text)
+		if err != nil || age < minHistory {
+			s.add(key, "%q: want a time from 1h on, such as 30d, 12w, 1y, or 36h", short(text))
+		}
+		*to = age
 	}
-	c.HalfLife = age
 }
 
 // checkProject checks a directory of [hooks].

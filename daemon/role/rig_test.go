@@ -180,7 +180,7 @@ func bubbleOn(t *testing.T, disk string, f func(r *rig)) {
 		r := &rig{t: t, disk: disk, fs: faultfs.NewMem(), config: &config.Config{}}
 		c := r.config
 		c.Roles = config.Roles{Branches: 5, Workers: 5, Waiting: 20, Running: 32, Wakes: 3, WakeSteps: 3, WakeDelay: 500 * time.Millisecond, WakeMaxDelay: 5 * time.Second,
-			Stall: 450 * time.Second, Grace: 2 * time.Minute, BranchTimeout: 2 * time.Minute, ChannelTimeout: 5 * time.Minute, WaitingTimeout: 24 * time.Hour}
+			Stall: 450 * time.Second, Grace: 2 * time.Minute, BranchTimeout: 2 * time.Minute, ChannelTimeout: 5 * time.Minute, WaitingTimeout: 24 * time.Hour, Keep: 30 * 24 * time.Hour}
 		c.Roles.Steps.Channel, c.Roles.Steps.Branch, c.Roles.Steps.Worker = 5, 10, 50
 		c.Limits.Sessions, c.Bash.Approve, c.Bash.Timeout, c.Bash.MaxTimeout = 100, "off", 2*time.Minute, 30*time.Minute
 		c.Sessions.Titles = "off"

@@ -143,6 +143,7 @@ func (r *Roles) Start() error {
 	for _, p := range parents {
 		r.resume(p.ID())
 	}
+	r.goes(r.sweepDaily)
 	return err
 }
 

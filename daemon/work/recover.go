@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
@@ -259,6 +260,29 @@ func (p *Parent) sweep(children map[string]string) (did []Recovered, err error) 
 		}
 	}
 	return did, err
+}
+
+// Discard moves the sessions of delivered work whose last outcome is from before a time
+// into the trash, and returns their IDs.
+func (p *Parent) Discard(before time.Time) (gone []string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	started, err := p.started("")
+	for _, i := range started {
+		if _, _, rerr := i.read(); rerr != nil || p.items[i.ID] != nil {
+			continue
+		}
+		at, terr := time.Parse(time.RFC3339, i.p.last.At)
+		if terr != nil || !at.Before(before) {
+			continue // it has no outcome, or a later one
+		}
+		if derr := p.home.Sessions.Delete(i.Session); derr != nil {
+			err = errors.Join(err, derr)
+			continue
+		}
+		gone = append(gone, i.Session)
+	}
+	return gone, err
 }
 
 // Items returns the open work of the parent, in no order.

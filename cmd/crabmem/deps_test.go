@@ -80,7 +80,7 @@ var mayImport = map[string][]string{
 	"daemon/guard":               {},
 	"daemon/lazyregexp":          {},
 	"daemon/daemontest":          {"daemon", "daemon/wire"},
-	"daemon/gateway/page": {"daemon/agent", "daemon/session", "bm25/clip", "bm25", "bm25/analysis", "crmem", "crmem/links", "crmem/metadata", "crmem/recall", "crmem/vfs", "sessionlog", "sessionlog/record", "sessionlog/search",
+	"daemon/gateway/page": {"daemon/agent", "daemon/role", "daemon/session", "bm25/clip", "bm25", "bm25/analysis", "crmem", "crmem/links", "crmem/metadata", "crmem/recall", "crmem/vfs", "sessionlog", "sessionlog/record", "sessionlog/search",
 		"daemon/client", "daemon/display", "daemon/errtable", "daemon/mcp", "daemon/op", "daemon/space", "daemon/wire"},
 	"daemon/box":                           {"crmem/vfs"},
 	"daemon/journal":                       {"crmem/vfs"},

@@ -148,6 +148,7 @@ var closedPaths = map[string]func(*visit) error{
 	"POST /ui/sessions/{id}":                   (*visit).continueChat,
 	"POST /ui/sessions/{id}/cancel":            (*visit).cancel,
 	"POST /ui/sessions/{id}/answer":            (*visit).reply,
+	"POST /ui/sessions/{id}/work/{work}/{do}":  (*visit).changeWork,
 	"GET /ui/chat":                             (*visit).chat,
 	"POST /ui/chat":                            (*visit).startChat,
 	"GET /ui/status":                           (*visit).status,

@@ -68,7 +68,8 @@ func (c *clock) advance(d time.Duration) {
 	c.add += d
 }
 
-func newRig(t *testing.T) *rig {
+// newRig starts a page. more continues the table of the agent crab.
+func newRig(t *testing.T, more ...string) *rig {
 	t.Helper()
 	home, err := os.MkdirTemp("", "crab")
 	if err != nil {
@@ -76,7 +77,7 @@ func newRig(t *testing.T) *rig {
 	}
 	t.Cleanup(func() { os.RemoveAll(home) })
 	r := &rig{T: t, home: home, model: modeltest.New(t), clock: &clock{}}
-	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(daemontest.Config(r.model.URL)), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(daemontest.Config(r.model.URL)+strings.Join(more, "\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	addr, stop := daemontest.Serve(t, home)

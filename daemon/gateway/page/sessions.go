@@ -11,6 +11,7 @@ import (
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/op"
+	"crabmem/daemon/role"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
 	"crabmem/sessionlog/search"
@@ -71,6 +72,7 @@ type sessionView struct {
 	Run     runView
 	Partial rendered // of the answer of an active run
 	Request string   // for the next message
+	Work    []role.View
 }
 
 // lineView is a line of a session.
@@ -110,6 +112,9 @@ func (v *visit) session() error {
 		if line, shown := v.line(&h.Items[i]); shown {
 			out.Lines = append(out.Lines, line)
 		}
+	}
+	if out.Newer == "" {
+		out.Work = v.work(id, out.Run.Active)
 	}
 	if out.Run.Active && out.Newer == "" {
 		out.Partial = v.p.render(v.r.Context(), out.Run.Text)

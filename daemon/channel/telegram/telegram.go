@@ -2,6 +2,7 @@ package telegram
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -33,11 +34,37 @@ const (
 	prefix      = "tg:"
 )
 
-// bot is a client of the Bot API.
+// bot is a client of the Bot API. Only the requests and errors of gotgbot are used: with its
+// types, the program is 1.6 MB larger.
 type bot struct {
-	*gotgbot.Bot
+	client  gotgbot.BaseBotClient
+	token   string
+	id      int64
 	log     *slog.Logger
 	timeout time.Duration // of a poll
+}
+
+// update is the part of an update that the channel reads.
+type update struct {
+	ID      int64    `json:"update_id"`
+	Message *message `json:"message"`
+}
+
+type message struct {
+	ID      int64 `json:"message_id"`
+	Topic   int64 `json:"message_thread_id"`
+	InTopic bool  `json:"is_topic_message"`
+	From    *struct {
+		ID    int64 `json:"id"`
+		IsBot bool  `json:"is_bot"`
+	} `json:"from"`
+	SenderChat *struct{} `json:"sender_chat"`
+	Chat       struct {
+		ID   int64  `json:"id"`
+		Type string `json:"type"`
+	} `json:"chat"`
+	Text    string `json:"text"`
+	Caption string `json:"caption"`
 }
 
 // New returns the platform of a configuration. transport carries the requests; nil is
@@ -53,13 +80,22 @@ func newBot(c *Config, log *slog.Logger, transport http.RoundTripper) *bot {
 	}
 	id, _, _ := strings.Cut(c.Token, ":")
 	n, _ := strconv.ParseInt(id, 10, 64) // checked by ReadConfig
-	return &bot{log: log, timeout: time.Duration(c.PollTimeout) * time.Second, Bot: &gotgbot.Bot{Token: c.Token, User: gotgbot.User{Id: n}, BotClient: &gotgbot.BaseBotClient{
+	return &bot{token: c.Token, id: n, log: log, timeout: time.Duration(c.PollTimeout) * time.Second, client: gotgbot.BaseBotClient{
 		Client: http.Client{
 			Transport:     bounded{transport},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the path has the token
 		},
-		DefaultRequestOpts: &gotgbot.RequestOpts{APIURL: c.API, Timeout: sendTime},
-	}}}
+		DefaultRequestOpts: &gotgbot.RequestOpts{APIURL: c.API},
+	}}
+}
+
+// call carries out a method of the API, and decodes its result.
+func (b *bot) call(ctx context.Context, limit time.Duration, method string, params map[string]any, out any) error {
+	result, err := b.client.RequestWithContext(ctx, b.token, method, params, &gotgbot.RequestOpts{Timeout: limit})
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(result, out)
 }
 
 // bounded limits the bodies of responses.
@@ -82,8 +118,9 @@ func (b *bot) receive(ctx context.Context, accept func([]channel.Message) error)
 	var offset int64
 	wait, isOther := firstWait, false
 	for ctx.Err() == nil {
-		updates, err := b.GetUpdatesWithContext(ctx, &gotgbot.GetUpdatesOpts{Offset: offset, Limit: 100, Timeout: int64(b.timeout / time.Second),
-			AllowedUpdates: []string{"message"}, RequestOpts: &gotgbot.RequestOpts{Timeout: b.timeout + 10*time.Second}})
+		var updates []update
+		err := b.call(ctx, b.timeout+10*time.Second, "getUpdates", map[string]any{"offset": offset, "limit": 100, "timeout": int64(b.timeout / time.Second),
+			"allowed_updates": []string{"message"}}, &updates)
 		if err == nil {
 			isOther = false
 			if offset, err = b.store(updates, offset, accept); err == nil {
@@ -126,11 +163,11 @@ func (b *bot) receive(ctx context.Context, accept func([]channel.Message) error)
 // store stores updates, and returns the offset that confirms them. After an empty poll,
 // everything before the offset is confirmed. The offset is then 0, because the numbers may
 // begin again.
-func (b *bot) store(updates []gotgbot.Update, offset int64, accept func([]channel.Message) error) (int64, error) {
+func (b *bot) store(updates []update, offset int64, accept func([]channel.Message) error) (int64, error) {
 	var list []channel.Message
 	last := int64(-1)
 	for i := range updates {
-		last = max(last, updates[i].UpdateId)
+		last = max(last, updates[i].ID)
 		if m, ok := b.messageOf(updates[i].Message); ok {
 			list = append(list, m)
 		}
@@ -142,14 +179,14 @@ func (b *bot) store(updates []gotgbot.Update, offset int64, accept func([]channe
 }
 
 // messageOf returns a message of a person in a private chat, or false.
-func (b *bot) messageOf(m *gotgbot.Message) (channel.Message, bool) {
-	if m == nil || m.From == nil || m.From.IsBot || m.From.Id == b.Id || m.SenderChat != nil || m.Chat.Type != "private" || m.Chat.Id != m.From.Id {
+func (b *bot) messageOf(m *message) (channel.Message, bool) {
+	if m == nil || m.From == nil || m.From.IsBot || m.From.ID == b.id || m.SenderChat != nil || m.Chat.Type != "private" || m.Chat.ID != m.From.ID {
 		return channel.Message{}, false
 	}
-	sender := strconv.FormatInt(m.From.Id, 10)
-	out := channel.Message{ID: strconv.FormatInt(m.MessageId, 10), Conversation: prefix + sender, Sender: sender, Text: m.Text}
-	if m.IsTopicMessage && m.MessageThreadId != 0 {
-		out.Conversation += "/" + strconv.FormatInt(m.MessageThreadId, 10)
+	sender := strconv.FormatInt(m.From.ID, 10)
+	out := channel.Message{ID: strconv.FormatInt(m.ID, 10), Conversation: prefix + sender, Sender: sender, Text: m.Text}
+	if m.InTopic && m.Topic != 0 {
+		out.Conversation += "/" + strconv.FormatInt(m.Topic, 10)
 	}
 	if out.Text == "" {
 		out.Text = m.Caption
@@ -174,23 +211,24 @@ func flood(e *gotgbot.TelegramError) time.Duration {
 	return floodWait
 }
 
-// chatOf returns the chat and the topic of a conversation.
-func chatOf(conversation string) (chat, topic int64) {
-	text, rest, _ := strings.Cut(strings.TrimPrefix(conversation, prefix), "/")
-	chat, _ = strconv.ParseInt(text, 10, 64) // made by messageOf
-	topic, _ = strconv.ParseInt(rest, 10, 64)
-	return chat, topic
+// to adds the chat and the topic of a conversation to the parameters of a request.
+func to(conversation string, params map[string]any) map[string]any {
+	chat, topic, inTopic := strings.Cut(strings.TrimPrefix(conversation, prefix), "/")
+	if params["chat_id"] = chat; inTopic {
+		params["message_thread_id"] = topic
+	}
+	return params
 }
 
 // send sends a text without formatting. An error without a connection, or of a refusal, is a
 // *channel.SendError: Telegram has no key that makes a repeated request one message.
 func (b *bot) send(ctx context.Context, conversation, text string) (string, error) {
-	chat, topic := chatOf(conversation)
 	connected := false
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }})
-	m, err := b.SendMessageWithContext(ctx, chat, text, &gotgbot.SendMessageOpts{MessageThreadId: topic, LinkPreviewOptions: &gotgbot.LinkPreviewOptions{IsDisabled: true}})
+	var m message
+	err := b.call(ctx, sendTime, "sendMessage", to(conversation, map[string]any{"text": text, "link_preview_options": map[string]any{"is_disabled": true}}), &m)
 	if err == nil {
-		return strconv.FormatInt(m.MessageId, 10), nil
+		return strconv.FormatInt(m.ID, 10), nil
 	}
 	e, refused := errors.AsType[*gotgbot.TelegramError](err)
 	switch {
@@ -208,16 +246,16 @@ func (b *bot) send(ctx context.Context, conversation, text string) (string, erro
 
 // typing shows that the agent works. A failure has no effect.
 func (b *bot) typing(ctx context.Context, conversation string) {
-	chat, topic := chatOf(conversation)
-	if _, err := b.SendChatActionWithContext(ctx, chat, "typing", &gotgbot.SendChatActionOpts{MessageThreadId: topic}); err != nil && ctx.Err() == nil {
+	var done bool
+	if err := b.call(ctx, sendTime, "sendChatAction", to(conversation, map[string]any{"action": "typing"}), &done); err != nil && ctx.Err() == nil {
 		b.log.Debug("typing", "error", err)
 	}
 }
 
 // DeleteWebhook makes Telegram keep messages for polls. It drops none.
 func DeleteWebhook(ctx context.Context, c *Config, log *slog.Logger, transport http.RoundTripper) error {
-	_, err := newBot(c, log, transport).DeleteWebhookWithContext(ctx, nil)
-	if err != nil {
+	var done bool
+	if err := newBot(c, log, transport).call(ctx, sendTime, "deleteWebhook", map[string]any{}, &done); err != nil {
 		return fmt.Errorf("delete the webhook: %w", err)
 	}
 	return nil

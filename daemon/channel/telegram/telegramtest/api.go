@@ -229,6 +229,9 @@ func (a *API) do(method string, r *http.Request) (any, error) {
 	case "getUpdates":
 		return a.poll(r, number("offset"), time.Duration(number("timeout"))*time.Second)
 	case "sendMessage":
+		if got := r.FormValue("link_preview_options"); got != `{"is_disabled":true}` {
+			return nil, errors.New("link_preview_options " + got)
+		}
 		return a.send(number("chat_id"), number("message_thread_id"), r.FormValue("text"))
 	case "sendChatAction", "deleteWebhook":
 		return true, nil

@@ -79,8 +79,8 @@ func (w *worker) answer(t *box.Turn) error {
 		w.cancel = nil
 		w.mu.Unlock()
 	}()
-	if !w.begin(cancel) {
-		return nil // next finds the command
+	if ok, err := w.begin(cancel); !ok || err != nil {
+		return err // next finds the command
 	}
 	answer, text := w.run(ctx, t)
 	if ctx.Err() != nil {
@@ -107,16 +107,15 @@ func (w *worker) answer(t *box.Turn) error {
 
 // begin makes cancel the way to end the run of a turn. It returns false if a command to stop
 // has arrived since next looked: wake found no run then.
-func (w *worker) begin(cancel context.CancelFunc) bool {
+func (w *worker) begin(cancel context.CancelFunc) (ok bool, err error) {
 	w.mu.Lock()
 	w.cancel = cancel
 	w.mu.Unlock()
-	stopped := false
-	err := w.box.Update(w.conversation, func(f *box.File) bool {
-		stopped = lastStop(f) >= 0
+	err = w.box.Update(w.conversation, func(f *box.File) bool {
+		ok = lastStop(f) < 0
 		return false
 	})
-	return !stopped && err == nil
+	return ok, err
 }
 
 // run returns the answer to a turn, and its text. It repeats a run that the daemon did not

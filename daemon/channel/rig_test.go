@@ -106,6 +106,7 @@ type rig struct {
 	down    bool // no daemon answers
 	ignores bool // messages need not be stored
 	stop    func() error
+	change  func(*channel.Platform) // nil: no change
 }
 
 // bubble calls f with a rig whose channel does not run yet.
@@ -193,6 +194,9 @@ func (r *rig) start() {
 	}
 	log := slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	p := telegram.New(&telegram.Config{Token: telegramtest.Token, PollTimeout: 30, API: "http://telegram.test"}, log, r.api.Transport())
+	if r.change != nil {
+		r.change(p)
+	}
 	ctx, cancel := context.WithCancel(r.t.Context())
 	ended := make(chan error, 1)
 	go func() { // until cancel

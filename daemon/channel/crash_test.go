@@ -1,0 +1,196 @@
+package channel_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
+	"crabmem/daemon/channel"
+	"crabmem/daemon/channel/telegram/telegramtest"
+)
+
+// control is a mistake that the enumeration must find.
+type control string
+
+const (
+	noMistake     control = ""
+	confirmsFirst control = "a message is confirmed before it is stored"
+	sendsFirst    control = "a text is sent before that is stored"
+	forgets       control = "IDs are forgotten at a restart"
+)
+
+// crashAt answers two messages, and stops the channel before a call of the file system. The
+// next channel has the disk of a power cut, or of a kill. crashAt returns what went wrong, and
+// whether the channel made the call.
+func crashAt(t *testing.T, call int, kill bool, mistake control) (bad []string, hit bool) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		var mu sync.Mutex
+		r.api.Fail = func(err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			bad = append(bad, err.Error())
+		}
+		if mistake == confirmsFirst {
+			r.change = func(p *channel.Platform) {
+				receive := p.Receive
+				p.Receive = func(ctx context.Context, accept func([]channel.Message) error) error {
+					return receive(ctx, func(list []channel.Message) error {
+						defer time.AfterFunc(time.Second, func() { _ = accept(list) })
+						return nil
+					})
+				}
+			}
+		}
+		// The first message is answered before it is confirmed.
+		r.api.Queue("getUpdates", "", telegramtest.NoConnection, telegramtest.NoConnection)
+		disk, calls := r.m, 0
+		r.m.Hook = func(c faultfs.Call) error {
+			if c.Op == "unlock" || c.Op == "lock" && strings.Contains(c.Name, "channel-") {
+				return nil
+			}
+			mu.Lock()
+			calls++
+			n := calls
+			mu.Unlock()
+			switch {
+			case n < call:
+				return nil
+			case n == call && kill:
+				disk = r.m.Kill()
+			case n == call:
+				disk = r.m.Crash()
+			}
+			if n == call { // a process that has ended polls no more
+				hit = true
+				r.api.Queue("getUpdates", slices.Repeat([]telegramtest.Fault{telegramtest.NoConnection}, 12)...)
+			}
+			return syscall.EIO
+		}
+		r.start()
+		r.api.Text(7, "one")
+		time.Sleep(3 * time.Second)
+		r.api.Text(7, "two")
+		time.Sleep(3 * time.Second)
+		if err := r.stop(); err != nil && !hit {
+			t.Errorf("channel: %v", err)
+		}
+		r.m.Hook = nil
+		if hit {
+			r.m = disk
+			spoil(t, r.m, mistake)
+		}
+		r.start()
+		time.Sleep(time.Hour)
+		if err := r.stop(); err != nil {
+			t.Errorf("channel after a crash: %v", err)
+		}
+		bad = append(bad, r.check()...)
+	})
+	return bad, hit
+}
+
+// spoil changes a disk to that of a channel with a mistake.
+func spoil(t *testing.T, m *faultfs.Mem, mistake control) {
+	list, _ := m.ReadDir(home + "/telegram")
+	for _, e := range list {
+		name := home + "/telegram/" + e.Name()
+		b, err := vfs.ReadFile(m, name, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch mistake {
+		case sendsFirst:
+			b = bytes.ReplaceAll(b, []byte(`"state":"sending"`), []byte(`"state":"pending"`))
+		case forgets:
+			b = bytes.ReplaceAll(b, []byte(`"done":[{`), []byte(`"forgotten":[{`))
+		}
+		m.WriteFile(name, b, 0o600)
+	}
+}
+
+// check returns an error for each message that the sessions do not contain once, and for each
+// answer that was sent twice, or is missing without a notice.
+func (r *rig) check() (bad []string) {
+	var lines, texts []string
+	for _, line := range r.d.lines {
+		_, text, _ := strings.Cut(line, ": ")
+		lines = append(lines, strings.Split(text, "\n\n")...)
+	}
+	sent := r.sent()
+	for _, text := range sent {
+		texts = append(texts, strings.Split(text, "\n\n")...)
+	}
+	count := func(list []string, want string) (n int) {
+		for _, s := range list {
+			if s == want {
+				n++
+			}
+		}
+		return n
+	}
+	notices := 0
+	for _, s := range texts {
+		if strings.Contains(s, "may be missing") {
+			notices++
+		}
+	}
+	for _, word := range []string{"one", "two"} {
+		if n := count(lines, word); n != 1 {
+			bad = append(bad, fmt.Sprintf("the sessions contain %s %d times: %q", word, n, lines))
+		}
+		if n := count(texts, strings.ToUpper(word)); n > 1 || n == 0 && notices == 0 {
+			bad = append(bad, fmt.Sprintf("the answer to %s was sent %d times: %q", word, n, sent))
+		}
+	}
+	if i := slices.Index(texts, "ONE"); i >= 0 && slices.Contains(texts[:i], "TWO") {
+		bad = append(bad, fmt.Sprintf("order: %q", sent))
+	}
+	return bad
+}
+
+// TestCrashes stops the channel before each call of the file system. Each message is in the
+// sessions once, and no answer is sent twice or is missing without a notice.
+func TestCrashes(t *testing.T) {
+	points := 0
+	for _, kill := range []bool{false, true} {
+		for call := 1; ; call++ {
+			bad, hit := crashAt(t, call, kill, noMistake)
+			if len(bad) > 0 {
+				t.Errorf("call %d, kill %v: %s", call, kill, strings.Join(bad, "; "))
+			}
+			if !hit {
+				break
+			}
+			points++
+		}
+	}
+	t.Logf("%d crashes", points)
+	if points < 200 {
+		t.Errorf("%d crashes", points)
+	}
+}
+
+// TestControls: the enumeration finds each mistake.
+func TestControls(t *testing.T) {
+	for _, mistake := range []control{confirmsFirst, sendsFirst, forgets} {
+		found := false
+		for call, hit := 1, true; hit && !found; call++ {
+			var bad []string
+			bad, hit = crashAt(t, call, false, mistake)
+			found = len(bad) > 0
+		}
+		if !found {
+			t.Errorf("not found: %s", mistake)
+		}
+	}
+}

@@ -129,6 +129,7 @@ type Agent struct {
 	ReadSpaces       []string          // more spaces for recall
 	Inject           string            // off, recall, or context
 	Role             string            // "" or channel
+	Context          string            // of its work: "", none, or fork
 	EditInstructions bool              // read and edit open Crab.md of the home
 	Origins          map[string]Origin // of the keys that the files set
 }

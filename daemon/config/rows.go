@@ -214,6 +214,7 @@ func (a *Agent) rows() []row {
 			"recall: the agent sees the 5 best hits for each message of the user; context: what crabmem context prints; off, the default: only what it recalls"},
 		{"role", &a.Role, eg{"channel"}, words{"", "channel"}, 0,
 			"channel: it answers at once, and gives work to branches, to the agent worker, and to its members"},
+		{"context", &a.Context, eg{"fork"}, words{"", "none", "fork"}, 0, "fork: as a worker, it begins with the conversation that gives it a task; none, the default: only with the task"},
 		{"edit_instructions", &a.EditInstructions, eg{true}, nil, 0, "the tools read and edit open Crab.md of the home"},
 		{"memory_read", &a.ReadSpaces, eg{[]string{"team"}}, nil, 0, "more spaces for recall"},
 	}

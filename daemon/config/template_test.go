@@ -77,7 +77,7 @@ func TestTemplateExamples(t *testing.T) {
 	if crab.ToolChoice != "required" {
 		t.Errorf("tool choice %q", crab.ToolChoice)
 	}
-	crab.ReadSpaces, crab.ToolChoice, crab.Inject, crab.Role, crab.EditInstructions = nil, "", "", "", false
+	crab.ReadSpaces, crab.ToolChoice, crab.Inject, crab.Role, crab.Context, crab.EditInstructions = nil, "", "", "", "", false
 	crab.TokensPerDay, crab.RunsPerMinute = 0, 0
 	crab.Model, crab.Members, crab.Skills, crab.SkillTags, crab.MCPs, crab.Tools, crab.CompactPrompt, crab.CompactTokens = "offline", nil, nil, nil, nil, nil, "", 0
 	got.Agents = []config.Agent{crab}

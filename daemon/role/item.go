@@ -148,7 +148,13 @@ func (w *running) begin(s *agent.Session) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	s.Messages = append(w.fork[:len(w.fork):len(w.fork)], s.Messages...)
+	fork := w.fork
+	if w.Kind == record.Worker && (w.From != nil || fork != nil) && s.Compactions == 0 {
+		if fork, err = w.prefix(); err != nil {
+			return false, err
+		}
+	}
+	s.Messages = append(fork[:len(fork):len(fork)], s.Messages...)
 	if began {
 		s.Messages = append(s.Messages, sessionlog.Message{Role: record.RoleUser, Content: w.Task})
 	}

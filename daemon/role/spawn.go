@@ -1,6 +1,7 @@
 package role
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -46,8 +47,58 @@ func (r *Roles) forkOf(t *agent.Turn) (*record.WorkFrom, []sessionlog.Message) {
 	return from, ms
 }
 
-// spawn starts work unless a limit is reached. A branch begins with the messages of t.
-func (r *Roles) spawn(o origin, s work.Spawn, most int, t *agent.Turn) (*work.Item, error) {
+// prefix returns the messages of the parent before a worker's own: those up to the place
+// where it began, from its file, and of them the newest that fit into 40 % of the model's
+// window.
+func (w *running) prefix() (ms []sessionlog.Message, err error) {
+	if ms = w.fork; ms == nil {
+		if ms, err = w.readFork(); err != nil {
+			return nil, err
+		}
+	}
+	setup := w.r.o.Setup()
+	limit := 0
+	if a := setup.Agents[w.Agent]; a != nil {
+		limit = setup.Runner.Models.ContextLimit(a.Model)
+	}
+	room := cmp.Or(limit, agent.DefaultThreshold) * 4 * 40 / 100 // bytes
+	from := len(ms)
+	for i := len(ms) - 1; i >= 0; i-- {
+		if room -= agent.Size(ms[i : i+1]); room < 0 {
+			break
+		} else if ms[i].Role == record.RoleUser {
+			from = i
+		}
+	}
+	return ms[from:len(ms):len(ms)], nil
+}
+
+// readFork reads the messages of the parent up to the place where the work began.
+func (w *running) readFork() (ms []sessionlog.Message, err error) {
+	s, err := w.r.o.Work.Sessions.Read(w.p.ID())
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	for l, err := range s.Lines(0) {
+		if err != nil {
+			return nil, err
+		}
+		switch l.Kind {
+		case record.KindMarker:
+			ms = []sessionlog.Message{{Role: record.RoleUser, Content: l.Summary}}
+		case record.KindMessage:
+			ms = append(ms, l.Message)
+		}
+		if l.Number == w.From.Line && *record.NewWorkFrom(l.Number, l.Raw) == *w.From {
+			return ms, nil
+		}
+	}
+	return nil, fmt.Errorf("session %s changed: line %d is not the one after which the work began", w.p.ID(), w.From.Line)
+}
+
+// spawn starts work unless a limit is reached. With forks, it begins with the messages of t.
+func (r *Roles) spawn(o origin, s work.Spawn, most int, t *agent.Turn, forks bool) (*work.Item, error) {
 	p, err := r.use(o.parent)
 	if err != nil {
 		return nil, err
@@ -67,7 +118,7 @@ func (r *Roles) spawn(o origin, s work.Spawn, most int, t *agent.Turn) (*work.It
 		}
 	}
 	var fork []sessionlog.Message
-	if s.Kind == record.Branch {
+	if forks {
 		s.From, fork = r.forkOf(t)
 	}
 	i, err := p.Spawn(s)

@@ -1,6 +1,7 @@
 package role
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,9 +25,10 @@ type branchArgs struct {
 }
 
 type workerArgs struct {
-	Task        string `json:"task" jsonschema:"a self-contained task: the worker does not see this conversation"`
+	Task        string `json:"task" jsonschema:"a self-contained task, unless context is fork"`
 	Agent       string `json:"agent,omitempty" jsonschema:"who does it; default: worker"`
 	Interactive bool   `json:"interactive,omitempty" jsonschema:"after its result it waits for messages (route)"`
+	Context     string `json:"context,omitempty" jsonschema:"fork: it sees this conversation; none, the usual default: only the task"`
 	Dir         string `json:"dir,omitempty" jsonschema:"working directory; default: that of this conversation"`
 }
 
@@ -127,7 +129,7 @@ func (r *Roles) branch(ctx context.Context, c tool.Call, args branchArgs) (strin
 	if levelOf(r.o.Setup().Config.Origins, t.Session.CreatedBy, t.Sender) == trust.Untrusted {
 		most = min(most, 1)
 	}
-	i, err := r.spawn(o, work.Spawn{Kind: record.Branch, Agent: c.Agent, Task: args.Question}, most, t)
+	i, err := r.spawn(o, work.Spawn{Kind: record.Branch, Agent: c.Agent, Task: args.Question}, most, t, true)
 	if err != nil {
 		return "", err
 	}
@@ -158,9 +160,14 @@ func (r *Roles) spawnWorker(ctx context.Context, c tool.Call, args workerArgs) (
 	// The agent acts with its own permissions, not with those of the caller.
 	o.Scope = root.Intersect(t.Session.Scope).Intersect(t.Bound())
 	o.Scope.Confined = o.Scope.Confined || c.Scope.Confined
+	of, _ := setup.Config.Agent(args.Agent)
+	args.Context = cmp.Or(args.Context, of.Context)
+	forks := args.Context == "fork"
 	switch a := setup.Agents[args.Agent]; {
-	case other && (o.Scope.Confined || args.Interactive):
-		return "", fmt.Errorf("%s is another program: it does no work for confined agents and remote senders, and takes no messages", args.Agent)
+	case !forks && args.Context != "" && args.Context != "none":
+		return "", fmt.Errorf("no such context: %s: want none or fork", display.Short(display.OneLine(args.Context), 20))
+	case other && (o.Scope.Confined || args.Interactive || forks):
+		return "", fmt.Errorf("%s is another program: it does no work for confined agents and remote senders, and takes no messages and no conversation", args.Agent)
 	case other:
 		if err := r.o.Leaves(args.Task); err != nil {
 			return "", err
@@ -173,7 +180,7 @@ func (r *Roles) spawnWorker(ctx context.Context, c tool.Call, args workerArgs) (
 	if o.Dir, err = within(c, args.Dir); err != nil {
 		return "", err
 	}
-	i, err := r.spawn(o, work.Spawn{Kind: record.Worker, Agent: args.Agent, Task: args.Task, Interactive: args.Interactive}, setup.Config.Roles.Workers, t)
+	i, err := r.spawn(o, work.Spawn{Kind: record.Worker, Agent: args.Agent, Task: args.Task, Interactive: args.Interactive}, setup.Config.Roles.Workers, t, forks)
 	if err != nil {
 		return "", err
 	}

@@ -117,7 +117,7 @@ func (p *Parent) mark() error {
 		return err
 	}
 	if err := errors.Join(f.Close(), p.home.FS.SyncDir(dir)); err != nil {
-		return err
+		return errors.Join(err, p.home.FS.Remove(p.home.file(p.log.ID()))) // what is visible is taken for durable
 	}
 	p.marked = true
 	return nil

@@ -101,6 +101,11 @@ func (h *Home) Recover() (parents []*Parent, all []Recovered, err error) {
 		}
 		return nil, nil, err
 	}
+	if len(list) > 0 { // the last program may have died before a file was durable
+		if err := h.FS.SyncDir(filepath.Join(h.Path, folder)); err != nil {
+			return nil, nil, err
+		}
+	}
 	children, err := h.Sessions.Children()
 	for _, e := range list {
 		p, did, perr := h.Open(e.Name())

@@ -297,3 +297,33 @@ func TestSweepBeforeUnmark(t *testing.T) {
 	}
 	stop(t, h, p)
 }
+
+// TestMark kills the program after it has created the file of a parent, and before the file
+// is durable. The work that the next program starts survives a power cut.
+func TestMark(t *testing.T) {
+	m := faultfs.NewMem()
+	_, _, p := start(t, m)
+	var killed *faultfs.Mem
+	m.Hook = func(c faultfs.Call) error {
+		if c.Op == "syncdir" && c.Name == "/home/work" && killed == nil {
+			killed = m.Kill()
+		}
+		return nil
+	}
+	_, err := p.Spawn(Spawn{Kind: record.Worker, Agent: "crab", Task: "x"})
+	must(t, err)
+	if list, err := killed.ReadDir("/home/work"); err != nil || len(list) != 1 {
+		t.Fatalf("%d files of parents: %v", len(list), err)
+	}
+	d, err := sessionlog.OpenDir("/home/sessions", &sessionlog.Options{FS: killed})
+	must(t, err)
+	h := &Home{FS: killed, Path: "/home", Sessions: d, Now: time.Now}
+	parents, _, err := h.Recover()
+	must(t, err)
+	_, err = parents[0].Spawn(Spawn{Kind: record.Worker, Agent: "crab", Task: "x"})
+	must(t, err)
+	_, did, _ := start(t, killed.Crash())
+	if len(did) != 1 || did[0].Action != Resume {
+		t.Errorf("after a power cut: %+v", did)
+	}
+}

@@ -173,7 +173,7 @@ func (w *running) adapt(a *agent.Agent) {
 	c := w.r.o.Setup().Config
 	of, _ := c.Agent(a.Name)
 	if w.Kind == record.Branch {
-		a.Concludes, a.Offers, a.Repeats = true, listed(branchTools), agent.Repeats{Note: 3, Refuse: 5}
+		a.Concludes, a.Offers, a.Repeats = true, listed(permitted(c.Origins, branchTools, w.p.Meta().CreatedBy, w.grant.Sender)), agent.Repeats{Note: 3, Refuse: 5}
 		a.MaxIterations = c.Roles.Steps.Branch
 		return
 	}

@@ -28,6 +28,7 @@ type parent struct {
 	// Guarded by Roles.mu.
 	timer *time.Timer // of the next wake, or nil
 	first time.Time   // when the first outcome asked for that wake
+	owed  []string    // senders for whose work the last program owes a wake
 }
 
 func newParent(r *Roles, p *work.Parent) *parent {
@@ -181,8 +182,13 @@ func (r *Roles) wake(id string) {
 		return
 	}
 	c := r.o.Setup().Config
-	run := session.Run{Session: l, Sender: p.sender(l.CreatedBy()),
+	stale := false // other senders gave out work while the wake waited for its turn
+	var run session.Run
+	run = session.Run{Session: l, Sender: p.sender(l.CreatedBy()),
 		Begin: func(s *agent.Session) (bool, error) {
+			if stale = p.sender(l.CreatedBy()) != run.Sender; stale {
+				return false, nil
+			}
 			ms, err := p.deliver()
 			s.Messages = append(s.Messages, ms...)
 			n := deliveries(s.Messages)
@@ -204,7 +210,13 @@ func (r *Roles) wake(id string) {
 	err = r.o.Sessions.Run(r.ctx, &run)
 	r.mu.Lock()
 	delete(r.wakes, id)
+	if err == nil && !stale {
+		p.owed = nil
+	}
 	r.mu.Unlock()
+	if stale && err == nil {
+		r.wakeAfter(p, 0, 0)
+	}
 	if l := usage.Refused(err); l != nil { // the outcomes wait until runs are permitted
 		r.wakeAfter(p, l.Until.Sub(r.o.Now()), never)
 	} else if err != nil && r.ctx.Err() == nil {
@@ -218,17 +230,48 @@ func (r *Roles) wake(id string) {
 // wakeRetry is the pause after a wake without a delivery.
 const wakeRetry = 5 * time.Minute
 
+// owes notes who gave out delivered work that the next wake answers.
+func (p *parent) owes(ids []string) {
+	var senders []string
+	for _, id := range ids {
+		sender := unknownSender
+		if i, _ := p.Item(id); i != nil {
+			if g, err := grantOf(i); err == nil {
+				sender = g.Sender
+			}
+		}
+		senders = append(senders, sender)
+	}
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	p.owed = senders
+}
+
+// unknownSender is the sender of work without a grant: no rule is for it.
+const unknownSender = ":"
+
 // sender returns a wake's sender: who gave out the work, and not the session's
 // creator, who may have more permissions.
 func (p *parent) sender(creator string) string {
-	sender := ""
+	p.r.mu.Lock()
+	senders := slices.Clone(p.owed)
+	p.r.mu.Unlock()
 	for _, i := range p.Items() {
-		g, _ := grantOf(i)
+		g, err := grantOf(i)
+		if err != nil {
+			g.Sender = unknownSender
+		}
+		senders = append(senders, g.Sender)
+	}
+	slices.Sort(senders)
+	sender := ""
+	for _, s := range slices.Compact(senders) {
 		switch {
-		case sender == "" || sender == trust.Cron && g.Sender == creator:
-			sender = cmp.Or(sender, g.Sender)
-		case sender != g.Sender:
-			sender = trust.Delegate("", sender, g.Sender)
+		case s == creator: // takes part in each run
+		case sender == "":
+			sender = s
+		default:
+			sender = trust.Delegate("", sender, s)
 		}
 	}
 	return cmp.Or(sender, creator)

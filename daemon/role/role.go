@@ -157,7 +157,11 @@ func (r *Roles) For(a *agent.Agent, creator, sender string) (limit time.Duration
 	}
 	a.Concludes, a.Repeats = true, agent.Repeats{Note: 2, Refuse: 4}
 	limitSteps(a, &of, c.Roles.Steps.Channel)
-	a.Offers = listed(channelTools(c, creator, sender))
+	list := allChannelTools
+	if trust.IsCron(sender) {
+		list = append(list[:len(list):len(list)], branchTools...)
+	}
+	a.Offers = listed(permitted(c.Origins, list, creator, sender))
 	return c.Roles.ChannelTimeout
 }
 
@@ -168,18 +172,23 @@ func limitSteps(a *agent.Agent, of *config.Agent, n int) {
 	}
 }
 
-// channelTools returns a channel's tools for a creator and a sender.
-func channelTools(c *config.Config, creator, sender string) []string {
-	list := allChannelTools
-	if levelOf(c.Origins, creator, sender) == trust.Untrusted {
-		list = []string{Reply, Skip, tool.AskUser}
-		if c.Origins.Allows(creator, sender, Branch) {
-			list = append(list, Branch)
+// permitted returns the tools of a role that a creator and a sender may use. Untrusted
+// identities need a rule for branches. Only who may give an agent work may change work.
+func permitted(rules trust.Rules, list []string, creator, sender string) []string {
+	untrusted := levelOf(rules, creator, sender) == trust.Untrusted
+	members := rules.Scope(creator, sender).Members
+	works := members.All() || len(members.Names()) > 0
+	return slices.DeleteFunc(slices.Clone(list), func(name string) bool {
+		switch name {
+		case Branch:
+			return untrusted && !rules.Allows(creator, sender, Branch)
+		case Cron:
+			return untrusted
+		case SpawnWorker, Route, Cancel:
+			return !works
 		}
-	} else if trust.IsCron(sender) {
-		list = append(list[:len(list):len(list)], branchTools...)
-	}
-	return list
+		return false
+	})
 }
 
 // listed returns the offer of some tools.

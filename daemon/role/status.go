@@ -88,11 +88,12 @@ func (r *Roles) resume(id string) {
 		}
 	}
 	c := r.o.Setup().Config.Roles
-	owed, err := p.NeedsWake(c.Wakes)
+	ids, err := p.Owed(c.Wakes)
 	if err != nil {
 		r.o.Log.Warn("resume work", "session", id, "error", err)
 	}
-	if owed || p.Inbox() > 0 {
+	p.owes(ids)
+	if len(ids) > 0 || p.Inbox() > 0 {
 		r.wakeAfter(p, recoveryDelay, recoveryDelay)
 	}
 }

@@ -300,35 +300,41 @@ func (p *Parent) Items() (items []*Item) {
 	return items
 }
 
-// NeedsWake reports whether the parent has delivered outcomes without an answer after
-// them, and at most wakes deliveries since the last user message.
-func (p *Parent) NeedsWake(wakes int) (bool, error) {
+// Owed returns the IDs of the work whose outcomes were delivered and have no answer after
+// them. It returns none after more than wakes deliveries since the last user message.
+func (p *Parent) Owed(wakes int) (ids []string, err error) {
 	s, err := p.home.Sessions.Read(p.log.ID())
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	defer s.Close()
 	c, err := s.LenientContext()
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	owed, deliveries := false, 0
+	deliveries := 0
 	for l, err := range s.Lines(c.Start) {
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 		if l.Kind != record.KindMessage {
 			continue
 		}
-		switch m := l.Message; {
-		case m.Role == record.RoleUser && len(record.WorkKeys(l.Raw)) > 0:
-			owed = true
+		switch m, keys := l.Message, record.WorkKeys(l.Raw); {
+		case m.Role == record.RoleUser && len(keys) > 0:
+			for _, key := range keys {
+				id, _, _ := strings.Cut(key, ".")
+				ids = append(ids, id)
+			}
 			deliveries++
 		case m.Role == record.RoleUser:
-			owed, deliveries = false, 0
+			ids, deliveries = nil, 0
 		case m.Role == record.RoleAssistant && len(m.ToolCalls) == 0:
-			owed = false
+			ids = nil
 		}
 	}
-	return owed && deliveries <= wakes, nil
+	if deliveries > wakes {
+		ids = nil
+	}
+	return ids, nil
 }

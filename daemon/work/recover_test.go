@@ -189,8 +189,8 @@ func TestSweep(t *testing.T) {
 	stop(t, h, p)
 }
 
-// TestNeedsWake compares whether delivered outcomes have no answer, after each line.
-func TestNeedsWake(t *testing.T) {
+// TestOwed compares whether delivered outcomes have no answer, after each line.
+func TestOwed(t *testing.T) {
 	m := faultfs.NewMem()
 	h, _, p := start(t, m)
 	user := sessionlog.Message{Role: "user", Content: "x"}
@@ -203,7 +203,7 @@ func TestNeedsWake(t *testing.T) {
 		want bool
 	}{{answer, false}, {result, true}, {call, true}, {answer, false}, {result, true}, {answer, false}, {result, false}, {user, false}, {result, true}} {
 		must(t, p.log.Append(c.m))
-		if got, err := p.NeedsWake(2); err != nil || got != c.want {
+		if got, err := p.Owed(2); err != nil || len(got) > 0 != c.want {
 			t.Errorf("step %d: %v, %v, want %v", k, got, err, c.want)
 		}
 	}

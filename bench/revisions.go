@@ -24,6 +24,7 @@ import (
 const (
 	revisionP50 = 1.05
 	revisionP99 = 1.15
+	revisionCPU = 1.02
 )
 
 // chunkTexts are the texts of the streamed answer.
@@ -83,13 +84,14 @@ func compareRevisions(l *measure.Limits, base string, n, passes int) (err error)
 // compareTimes runs each kind of request in turns, and compares the least percentiles of the
 // passes.
 func compareTimes(l *measure.Limits, all [2]*revision, queries []string, passes int) error {
-	fmt.Printf("%-34s %12s %12s %12s %12s\n", "ms, least of the passes", "p50 before", "p50 now", "p99 before", "p99 now")
-	for k, name := range []string{"recall over MCP and the socket", "POST /v1/recall", "list of the entries as a process", "stream of 1,000 chunks", "recall as a process"} {
-		var p50, p99 [2]time.Duration
+	fmt.Printf("%-34s %12s %12s %12s %12s %12s %12s\n", "ms, least of the passes", "p50 before", "p50 now", "p99 before", "p99 now", "CPU before", "CPU now")
+	for k, name := range []string{"recall over MCP and the socket", "POST /v1/recall", "list of the entries as a process", "stream of 1,000 chunks", "recall as a process", "remember over MCP"} {
+		var p50, p99, cpu [2]time.Duration
 		for pass := -1; pass < passes; pass++ { // the first warms the caches
 			for i := range all {
 				i = (i + pass + 1) % 2
 				took := make([]time.Duration, len(queries))
+				used, err := all[i].cpu()
 				for j, q := range queries {
 					began := time.Now()
 					if err := all[i].kinds()[k](q); err != nil {
@@ -97,14 +99,20 @@ func compareTimes(l *measure.Limits, all [2]*revision, queries []string, passes 
 					}
 					took[j] = time.Since(began)
 				}
+				now, cerr := all[i].cpu()
+				if err := errors.Join(err, cerr); err != nil {
+					return err
+				}
 				if pass >= 0 {
+					cpu[i] = measure.Least(cpu[i], (now-used)/time.Duration(len(queries)))
 					p50[i], p99[i] = measure.Least(p50[i], measure.Percentile(took, 50)), measure.Least(p99[i], measure.Percentile(took, 99))
 				}
 			}
 		}
-		fmt.Printf("%-34s %12.3f %12.3f %12.3f %12.3f\n", name, measure.Millis(p50[0]), measure.Millis(p50[1]), measure.Millis(p99[0]), measure.Millis(p99[1]))
+		fmt.Printf("%-34s %12.3f %12.3f %12.3f %12.3f %12.3f %12.3f\n", name, measure.Millis(p50[0]), measure.Millis(p50[1]), measure.Millis(p99[0]), measure.Millis(p99[1]), measure.Millis(cpu[0]), measure.Millis(cpu[1]))
 		l.Most(name+", p50", measure.Ratio(p50[1], p50[0]), revisionP50, "")
 		l.Most(name+", p99", measure.Ratio(p99[1], p99[0]), revisionP99, "")
+		l.Most(name+", CPU", measure.Ratio(cpu[1], cpu[0]), revisionCPU, "")
 	}
 	return nil
 }
@@ -129,6 +137,7 @@ type revision struct {
 	exe, home, alone string // alone: a home without a daemon
 	url, key         string
 	servers          []*exec.Cmd
+	used             time.Duration // CPU time of the processes that have ended
 	mcp              io.WriteCloser
 	answers          *bufio.Reader
 }
@@ -231,7 +240,11 @@ func (r *revision) call(method, path string, body any) ([]byte, error) {
 // kinds are the kinds of requests that revisions are compared by.
 func (r *revision) kinds() []func(query string) error {
 	run := func(home string, args ...string) error {
-		out, err := r.command(home, args...).Output()
+		c := r.command(home, args...)
+		out, err := c.Output()
+		if c.ProcessState != nil {
+			r.used += c.ProcessState.UserTime() + c.ProcessState.SystemTime()
+		}
 		if err == nil && len(out) == 0 {
 			err = fmt.Errorf("%s: no output", args[0])
 		}
@@ -245,7 +258,23 @@ func (r *revision) kinds() []func(query string) error {
 		func(string) error { return run(r.home, "list", "--json") },
 		func(string) error { return r.stream() },
 		func(q string) error { return run(r.alone, "recall", "--json", q) },
+		func(q string) error {
+			return r.request("tools/call", map[string]any{"name": "remember", "arguments": map[string]any{"name": "note " + q, "content": q}})
+		},
 	}
+}
+
+// cpu returns the CPU time that the servers and the processes of the kinds have used.
+func (r *revision) cpu() (time.Duration, error) {
+	sum := r.used
+	for _, c := range r.servers {
+		n, err := measure.CPUOf(c.Process.Pid)
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
 }
 
 // stream reads a streamed answer.

@@ -7,9 +7,11 @@ package measure
 
 import (
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -217,6 +219,23 @@ func Resident(pid int) (uint64, error) {
 		}
 	}
 	return 0, fmt.Errorf("%s: no RssAnon", name)
+}
+
+// CPUOf returns the CPU time, user and system, that the threads of a process have used.
+func CPUOf(pid int) (sum time.Duration, err error) {
+	names, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	for _, name := range names {
+		b, rerr := os.ReadFile(name)
+		if rerr != nil { // the thread has ended
+			continue
+		}
+		n, perr := strconv.ParseInt(strings.Fields(string(b) + " 0")[0], 10, 64)
+		sum, err = sum+time.Duration(n), errors.Join(err, perr)
+	}
+	if len(names) == 0 {
+		err = errors.Join(err, fmt.Errorf("process %d: no times of its threads", pid))
+	}
+	return sum, err
 }
 
 // CPU returns [recalleval.CPUTime].

@@ -223,6 +223,9 @@ func (d *Daemon) openAll() error {
 		Setup: d.sessionSetup, Admit: d.admit,
 		InUse: func(id string) error { return d.roles.InUse(id) },
 		Role:  func(a *agent.Agent, creator, sender string) time.Duration { return d.roles.For(a, creator, sender) },
+		AskUser: func(ctx context.Context, t *agent.Turn, q []agent.Question) (string, bool, error) {
+			return d.roles.AskUser(ctx, t, q)
+		},
 	})
 	d.roles = role.New(role.Options{
 		Work: &work.Home{FS: d.fs, Path: d.home, Sessions: d.sessions, Now: d.now, Warn: warn,

@@ -74,7 +74,7 @@ func (d *Daemon) answer(r *request, m *pb.ClientMessage) error {
 	case *pb.ClientMessage_SubscribeEvents:
 		return d.subscribe(r)
 	case *pb.ClientMessage_ReplyToAsk:
-		return r.done(d.loaded.Reply(r.ctx, m.ReplyToAsk.GetSession(), m.ReplyToAsk.GetContent()))
+		return r.done(d.roles.Reply(r.ctx, m.ReplyToAsk.GetSession(), "", m.ReplyToAsk.GetContent()))
 	case *pb.ClientMessage_GetStats:
 		return d.stats(r)
 	case *pb.ClientMessage_CreateCron:

@@ -270,7 +270,7 @@ func (e eraser) badLine(b []byte, first bool) (purged []byte, changed bool) {
 // workKeys are those of a work record.
 var (
 	fixed    = []string{"agent", "created_by", "created_at", "source", "parent", "role", "tool_call_id", "id", "type", "work"}
-	workKeys = []string{"id", "op", "kind", "agent", "session", "state", "reason", "at"}
+	workKeys = []string{"id", "op", "kind", "agent", "session", "state", "reason", "at", "to", "call"}
 )
 
 // value returns a JSON text whose strings do not contain the texts, and whether that

@@ -33,17 +33,15 @@ func (l *Log) AppendWork(w record.Work) error {
 	if err := l.write(b, l.dir.opts.Sync != SyncNone); err != nil { // ◄ the commit point of the spawn, the outcome, or the route
 		return err
 	}
-	if l.work == nil && (w.Op == record.WorkStart || w.Op == record.WorkOpen) {
+	if l.work == nil {
 		l.work = &record.OpenWork{}
 	}
-	if l.work != nil {
-		l.work.Add(w)
-	}
+	l.work.Add(w)
 	return nil
 }
 
-// OpenWork returns the session's work that may owe an outcome (S39). It reads the
-// complete file if the last marker has no open record.
+// OpenWork returns the session's work that may owe an outcome (S39), and its open question
+// (S41). It reads the complete file if the last marker has no open record.
 func (l *Log) OpenWork() (o record.OpenWork, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,13 +71,16 @@ func (l *Log) delivered(ms []Message) {
 }
 
 // openRecord returns the line of the open record to write after a marker. It returns nil
-// for a session without work, if the work is not known, and if the line is too long. A
+// for a session without work and questions, if the work is not known, and if the line is too long. A
 // later OpenWork then reads the complete file.
 func (l *Log) openRecord() []byte {
 	if l.work == nil || !l.workKnown {
 		return nil
 	}
 	w := l.work.Record()
+	if len(w.Items)+w.N == 0 && *w.Next == (record.WorkNext{B: 1, W: 1}) {
+		return nil
+	}
 	b, err := w.AppendLine(nil)
 	if err != nil || int64(len(b)) > l.dir.opts.MaxLine {
 		return nil

@@ -306,3 +306,53 @@ func TestPurgeKeepsWork(t *testing.T) {
 	}
 	noErr(t, errors.Join(r.Close(), d.Close()))
 }
+
+// TestQuestions writes questions, markers, and a marker of another program, and compares the
+// open question after each line, also after a restart (S41). Each line is on disk when its
+// write returns. A session without work and questions has no open record.
+func TestQuestions(t *testing.T) {
+	m, d, _ := onMem(t, sessionlog.Options{})
+	l := get(d.Create(sessionlog.Meta{Agent: "crab", CreatedBy: "user"}))
+	ask := func(n int) record.Work {
+		return record.Work{Op: record.WorkAsk, N: n, Text: fmt.Sprint("tea ", n, "?"), To: "user"}
+	}
+	for i, c := range []struct {
+		add  func() error
+		want string
+	}{
+		{func() error {
+			return l.AppendWork(record.Work{Op: record.WorkEnd, N: 1, State: record.Done, Reason: "outcome"})
+		}, "0"},
+		{func() error { return l.Compact("nothing") }, "0"},
+		{func() error { return l.AppendWork(ask(1)) }, "1 tea 1?:"},
+		{func() error { return l.Compact("one") }, "1 tea 1?:"},
+		{func() error { return l.AppendWork(record.Work{Op: record.WorkAnswer, N: 1, Text: "green"}) }, "1 tea 1?:green"},
+		{func() error { return l.Compact("two") }, "1 tea 1?:green"},
+		{func() error { return l.Append(delivers("q1.1")) }, "1"},
+		{func() error { return l.AppendWork(ask(2)) }, "2 tea 2?:"},
+		{func() error {
+			noErr(t, l.Close())
+			m.WriteFile(l.Path(), []byte(text(t, m, l.Path())+`{"compact":"of another program"}`+"\n"), 0o600)
+			l = get(d.Open(l.ID()))
+			return nil
+		}, "2 tea 2?:"},
+		{func() error { return l.AppendWork(record.Work{Op: record.WorkUse, N: 2, Call: "x"}) }, "2"},
+		{func() error { return l.Compact("three") }, "2"},
+	} {
+		noErr(t, c.add())
+		restarted := get(sessionlog.OpenDir(d.Path(), &sessionlog.Options{FS: m.Crash()}))
+		for _, l := range []*sessionlog.Log{l, get(restarted.Open(l.ID()))} {
+			o := get(l.OpenWork())
+			got := fmt.Sprint(o.Asks)
+			if o.Ask != nil {
+				got += " " + o.Ask.Text + ":" + o.Ask.Answer
+			}
+			if got != c.want {
+				t.Errorf("step %d: %s, want %s", i, got, c.want)
+			}
+		}
+		if file := text(t, m, l.Path()); i == 1 && strings.Contains(file, `"op":"open"`) {
+			t.Error(file)
+		}
+	}
+}

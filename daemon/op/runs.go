@@ -128,6 +128,6 @@ var ReplyToRun = Add(errtable.Other, Op[Daemon, Reply, None]{
 	Name: "runs.reply", Does: "Answer the question of a loaded session's run.", Effect: Manages, Need: NeedSession,
 	Permit: func(d Daemon, in *Reply) error { return d.OwnLoaded(in.Number) },
 	Run: func(ctx context.Context, d Daemon, in *Reply) (None, error) {
-		return None{}, d.Loaded.Reply(ctx, in.Number, in.Content)
+		return None{}, d.Roles.Reply(ctx, in.Number, d.As.Name, in.Content)
 	},
 })

@@ -8,6 +8,7 @@ import (
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/role"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // WorkQuery selects work.
@@ -27,10 +28,10 @@ type WorkMessage struct {
 	Message string `json:"message" jsonschema:"at most 32 KiB"`
 }
 
-// WorkAnswer is an answer to a question of work.
+// WorkAnswer is an answer to a question of work or, with an ID as q2, of a session.
 type WorkAnswer struct {
 	WorkID
-	Answer string `json:"answer" jsonschema:"a label of the question, y, or n"`
+	Answer string `json:"answer" jsonschema:"a label of the question, y, or n; to the question of a session, a text"`
 }
 
 // WorkChange is what a request did.
@@ -72,9 +73,16 @@ var RouteWork = Add(errtable.Session, Op[Daemon, WorkMessage, WorkChange]{
 })
 
 var AnswerWork = Add(errtable.Session, Op[Daemon, WorkAnswer, WorkChange]{
-	Name: "work.answer", Does: "Answer the question of work, such as whether a command may run.", Effect: Manages, Path: "POST /v1/sessions/{session}/work/{work}/answer",
-	Run: func(ctx context.Context, d Daemon, in *WorkAnswer) (WorkChange, error) {
-		return WorkChange{in.WorkID, in.Work + " has the answer"}, workError(d.Roles.Answer(ctx, in.Session, in.Work, in.Answer))
+	Name: "work.answer", Does: "Answer the question of work, such as whether a command may run, or of a session.", Effect: Manages, Need: NeedSession,
+	Path: "POST /v1/sessions/{session}/work/{work}/answer",
+	Permit: func(d Daemon, in *WorkAnswer) error {
+		if _, n := record.SplitWorkID(in.Work); n > 0 {
+			return d.As.Refused("answer questions of work")
+		}
+		return d.OwnStored(in.Session)
+	},
+	Run: func(_ context.Context, d Daemon, in *WorkAnswer) (WorkChange, error) {
+		return WorkChange{in.WorkID, in.Work + " has the answer"}, workError(d.Roles.Answer(in.Session, in.Work, d.As.Name, in.Answer))
 	},
 })
 

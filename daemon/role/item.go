@@ -15,7 +15,6 @@ import (
 	"crabmem/daemon/display"
 	"crabmem/daemon/session"
 	"crabmem/daemon/tool"
-	"crabmem/daemon/trust"
 	"crabmem/daemon/work"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
@@ -67,7 +66,7 @@ type running struct {
 	why      error         // why it was asked to stop
 	quiet    bool          // its outcome does not wake the channel
 	last     time.Time     // until when a canceled run may write its text; or zero
-	question string        // that the user of the parent is asked; or ""
+	asking   bool          // a question is open
 }
 
 // start begins a run of work, whose slot is reserved. The caller's use of p goes to it.
@@ -119,27 +118,6 @@ func (w *running) run(ctx context.Context) result {
 	run := session.Run{Session: l, Sender: w.grant.Sender, Begin: w.begin, Adapt: w.adapt, Approver: w.approver()}
 	err = w.r.o.Sessions.Run(ctx, &run)
 	return w.resultOf(ctx, err, run.Answer)
-}
-
-// approver returns how the work asks its parent's user to approve a command. Only an admin
-// can approve one.
-func (w *running) approver() *session.Approver {
-	c, m := w.r.o.Setup().Config, w.p.Meta()
-	if levelOf(c.Origins, m.CreatedBy, w.grant.Sender) != trust.Admin || trust.IsCron(w.grant.Sender) {
-		return nil
-	}
-	set := func(text string) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.question, w.progress = text, w.r.o.Now()
-	}
-	return &session.Approver{Wait: c.Roles.WaitingTimeout,
-		Ask: func(q agent.Question) {
-			set(q.Question)
-			w.p.publish(agent.WorkWaiting, w.ID, q.Question, w.ID+": "+q.Question)
-		},
-		Ended: func() { set("") },
-	}
 }
 
 // begin adds the task, or the messages since, to the session.
@@ -356,6 +334,9 @@ func (w *running) line(now time.Time) string {
 	text := fmt.Sprintf("%s %s, %s, %s, %s", w.ID, w.Agent, age(now.Sub(w.begun)), display.Plural(w.calls, "call", "calls"), quoted(w.Task))
 	if w.status != "" {
 		text += ": " + display.OneLine(w.status)
+	}
+	if w.asking {
+		text += ", waits for an answer"
 	}
 	return text
 }

@@ -28,10 +28,10 @@ func TestApproval(t *testing.T) {
 			r.settle(20 * time.Hour)
 			if sender == "user" {
 				v, err := r.Show(parentID, "w1")
-				if err != nil || !strings.Contains(v.Question, "worker wants to run: make x") {
+				if err != nil || !strings.Contains(v.Question, "w1 wants to run: make x") {
 					t.Errorf("%+v %v", v, err)
 				}
-				if err := r.Answer(r.t.Context(), parentID, "w1", "y"); err != nil {
+				if err := r.Answer(parentID, "w1", "", "y"); err != nil {
 					t.Error(err)
 				}
 			}

@@ -127,7 +127,7 @@ func results(list []work.Outcome) string {
 		if o.State == record.Failed {
 			state += " (" + o.Reason + ")"
 		}
-		fmt.Fprintf(&b, "## %s %s %s, %s%s\n%s\n", o.ID, o.Kind, display.OneLine(o.Agent), state, took(o.Started, o.At), strings.TrimSpace(clip.Marked(o.Text, maxResult)))
+		fmt.Fprintf(&b, "## %s %s %s, %s%s\n%s\n", o.ID, o.Kind, display.OneLine(o.Agent), display.OneLine(state), took(o.Started, o.At), strings.TrimSpace(clip.Marked(o.Text, maxResult)))
 	}
 	return display.FenceResults(b.String())
 }
@@ -230,12 +230,13 @@ func (r *Roles) wake(id string) {
 // wakeRetry is the pause after a wake without a delivery.
 const wakeRetry = 5 * time.Minute
 
-// owes notes who gave out delivered work that the next wake answers.
-func (p *parent) owes(ids []string) {
+// owes notes who gave out the delivered work, and who answered the questions, that the next
+// wake answers.
+func (p *parent) owes(list []record.Work) {
 	var senders []string
-	for _, id := range ids {
-		sender := unknownSender
-		if i, _ := p.Item(id); i != nil {
+	for _, w := range list {
+		sender := cmp.Or(w.To, unknownSender)
+		if i, _ := p.Item(w.ID); i != nil {
 			if g, err := grantOf(i); err == nil {
 				sender = g.Sender
 			}
@@ -256,6 +257,9 @@ func (p *parent) sender(creator string) string {
 	p.r.mu.Lock()
 	senders := slices.Clone(p.owed)
 	p.r.mu.Unlock()
+	if q := p.Question(); q != nil && q.Answer != "" {
+		senders = append(senders, q.To)
+	}
 	for _, i := range p.Items() {
 		g, err := grantOf(i)
 		if err != nil {
@@ -285,6 +289,9 @@ func deliveries(ms []sessionlog.Message) (n int) {
 		}
 		if m.Role == record.RoleUser {
 			n++
+		}
+		if slices.ContainsFunc(m.Work, record.IsAnswer) { // the user wrote it
+			break
 		}
 	}
 	return n

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/agent"
+	"crabmem/daemon/approval"
 	"crabmem/daemon/config"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/model"
@@ -43,9 +45,12 @@ type rig struct {
 	config   *config.Config
 	// reply is the model: it returns the response to a request.
 	reply    func(q *request) answer
-	disk     string // the home, if its files are on the disk
-	commands bool   // bash asks for approval
-	known    int    // in the result of recall
+	disk     string        // the home, if its files are on the disk
+	commands bool          // bash asks for approval
+	made     atomic.Int32  // commands that bash ran then
+	takes    time.Duration // such a command
+	bin      string        // contains the programs of commands that may be approved always
+	known    int           // in the result of recall
 	// published receives the events of work; nil: none.
 	published func(agent.Event)
 
@@ -177,7 +182,7 @@ func bubble(t *testing.T, f func(r *rig)) {
 func bubbleOn(t *testing.T, disk string, f func(r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := &rig{t: t, disk: disk, fs: faultfs.NewMem(), config: &config.Config{}}
+		r := &rig{t: t, disk: disk, fs: faultfs.NewMem(), config: &config.Config{}, bin: t.TempDir()}
 		c := r.config
 		c.Roles = config.Roles{Branches: 5, Workers: 5, Waiting: 20, Running: 32, Wakes: 3, WakeSteps: 3, WakeDelay: 500 * time.Millisecond, WakeMaxDelay: 5 * time.Second,
 			Stall: 450 * time.Second, Grace: 2 * time.Minute, BranchTimeout: 2 * time.Minute, ChannelTimeout: 5 * time.Minute, WaitingTimeout: 24 * time.Hour, Keep: 30 * 24 * time.Hour}
@@ -231,9 +236,19 @@ func (r *rig) open(mem *faultfs.Mem) {
 		FS: fs, Home: home, Dir: dir, Log: log, Now: time.Now, Logs: r.logs,
 		Space: func(_ string, f func(*crmem.Store) error) error { return f(r.store) }, Own: func(string) string { return space.Main },
 		Setup: current, Forget: func(uint64) {}, Ran: func(time.Duration) {},
+		Rules: approval.Rules{Home: rigHome, Profile: func() bool { return true }, Path: []string{r.bin}},
+		Allow: func(prefixes []string) error {
+			r.turn.Lock()
+			defer r.turn.Unlock()
+			r.config.Bash.Allow = append(r.config.Bash.Allow, prefixes...)
+			return nil
+		},
 		Kind:  func(err error) string { return errtable.Find(err).Kind },
 		InUse: func(id string) error { return r.InUse(id) },
-		Role:  func(a *agent.Agent, creator, sender string) time.Duration { return r.For(a, creator, sender) },
+		AskUser: func(ctx context.Context, t *agent.Turn, q []agent.Question) (string, bool, error) {
+			return r.AskUser(ctx, t, q)
+		},
+		Role: func(a *agent.Agent, creator, sender string) time.Duration { return r.For(a, creator, sender) },
 	})
 	r.Roles = New(Options{
 		Work:     &work.Home{FS: fs, Path: home, Sessions: r.logs, Now: time.Now, Warn: func(line string) { r.note("work %s", line) }},
@@ -256,8 +271,15 @@ func (r *rig) open(mem *faultfs.Mem) {
 	run.Tools.Add(
 		tool.New(tool.Bash, "", func(ctx context.Context, c tool.Call, args struct{ Command string }) (string, error) {
 			if r.commands {
-				_, err := r.sessions.Approve(ctx, c, args.Command, nil)
-				return "made", err
+				if _, err := r.sessions.Approve(ctx, c, args.Command, nil); err != nil {
+					return "", err
+				}
+				r.made.Add(1)
+				select {
+				case <-time.After(r.takes):
+				case <-ctx.Done():
+				}
+				return "made", ctx.Err()
 			}
 			if d, err := time.ParseDuration(strings.TrimPrefix(args.Command, "deaf ")); err == nil && strings.HasPrefix(args.Command, "deaf ") {
 				time.Sleep(d)
@@ -292,6 +314,17 @@ func (r *rig) restart() {
 	r.t.Helper()
 	r.close()
 	r.open(r.fs)
+	r.order()
+	r.check(r.Start())
+	synctest.Wait()
+}
+
+// crash kills the daemon, and starts it again.
+func (r *rig) crash() {
+	r.t.Helper()
+	killed := r.fs.Kill()
+	r.close()
+	r.open(killed)
 	r.order()
 	r.check(r.Start())
 	synctest.Wait()

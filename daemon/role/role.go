@@ -82,15 +82,16 @@ type Roles struct {
 
 	spawning sync.Mutex // held while work starts
 
-	mu      sync.Mutex
-	stopped bool
-	items   map[string]*running // active work, by the stored ID of its session
-	wakes   map[string]bool     // sessions with an active wake
+	mu       sync.Mutex
+	stopped  bool
+	answered chan struct{}       // closed and replaced by an answer to a question
+	items    map[string]*running // active work, by the stored ID of its session
+	wakes    map[string]bool     // sessions with an active wake
 }
 
 // New returns Roles without work.
 func New(o Options) *Roles {
-	r := &Roles{o: o, parents: make(map[string]*parent), items: make(map[string]*running), wakes: make(map[string]bool)}
+	r := &Roles{o: o, parents: make(map[string]*parent), items: make(map[string]*running), wakes: make(map[string]bool), answered: make(chan struct{})}
 	r.ctx, r.stop = context.WithCancelCause(context.Background())
 	return r
 }
@@ -251,7 +252,7 @@ func (r *Roles) beforeRun(_ context.Context, t *agent.Turn) []sessionlog.Message
 	} else if w != nil {
 		texts = append(texts, workerPrompt)
 	} else if t.Session.Log != nil {
-		texts = append(texts, r.status(t.Session.Log.ID()))
+		texts = append(texts, r.status(t.Session.Log))
 		r.mu.Lock()
 		woken := r.wakes[t.Session.Log.ID()]
 		r.mu.Unlock()

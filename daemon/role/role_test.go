@@ -82,6 +82,15 @@ func (r *rig) state(parent, id string) string {
 	return status.String()
 }
 
+// statusOf returns the status of a channel for its next run.
+func (r *rig) statusOf(id string) string {
+	r.t.Helper()
+	log, err := r.logs.Open(id)
+	r.check(err)
+	defer log.Close()
+	return r.status(log)
+}
+
 const parentID = "crab_user_1"
 
 // spawn is a model whose channel spawns one worker with some arguments for the message
@@ -217,14 +226,14 @@ func TestInteractive(t *testing.T) {
 		if s := r.state(parentID, "w1"); s != "waiting (outcome)" {
 			t.Error(s, r.took())
 		}
-		if s := r.status(parentID); !strings.Contains(s, `waiting for input: w1 worker, "x"`) {
+		if s := r.statusOf(parentID); !strings.Contains(s, `waiting for input: w1 worker, "x"`) {
 			t.Error(s)
 		}
 		if a, err := r.RouteTo(parentID, "w1", "main"); a != "w1 has it" || err != nil {
 			t.Error(a, err)
 		}
 		r.settle(10 * time.Second)
-		if s := r.status(parentID); !strings.Contains(s, `working: w1 worker, 10s, 1 call, "x"`) {
+		if s := r.statusOf(parentID); !strings.Contains(s, `working: w1 worker, 10s, 1 call, "x"`) {
 			t.Error(s)
 		}
 		if a, err := r.RouteTo(parentID, "w1", "and dev"); a != "w1 has it" || err != nil {

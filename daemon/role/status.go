@@ -8,6 +8,7 @@ import (
 
 	"crabmem/bm25/clip"
 	"crabmem/daemon/display"
+	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
 )
 
@@ -20,25 +21,27 @@ const (
 // young is the age below which a branch is not in the status: it soon ends.
 const young = 3 * time.Second
 
-// status returns the state of a channel's work for its next run, or "".
-func (r *Roles) status(id string) string {
-	p := r.open(id)
-	if p == nil {
-		return ""
-	}
-	defer r.done(p)
+// status returns the state of a channel's work for its next run, and the open question to
+// its user, or "".
+func (r *Roles) status(log *sessionlog.Log) string {
 	now := r.o.Now()
-	list := r.of(p)
-	sort.Slice(list, func(i, j int) bool { return list[i].begun.Before(list[j].begun) })
 	var lines []string
-	for _, w := range list {
-		if w.Kind != record.Branch || now.Sub(w.begun) >= young {
-			lines = append(lines, "working: "+w.line(now))
-		}
+	if o, err := log.OpenWork(); err == nil && r.awaits(o.Ask) {
+		lines = append(lines, fmt.Sprintf("asked %s, no answer yet: %s", display.Label(o.Ask.To), quoted(o.Ask.Text)))
 	}
-	for _, i := range p.Items() {
-		if status, _ := i.Status(); status.State == record.Waiting {
-			lines = append(lines, fmt.Sprintf("waiting for input: %s %s, %s", i.ID, i.Agent, quoted(i.Task)))
+	if p := r.open(log.ID()); p != nil {
+		defer r.done(p)
+		list := r.of(p)
+		sort.Slice(list, func(i, j int) bool { return list[i].begun.Before(list[j].begun) })
+		for _, w := range list {
+			if w.Kind != record.Branch || now.Sub(w.begun) >= young {
+				lines = append(lines, "working: "+w.line(now))
+			}
+		}
+		for _, i := range p.Items() {
+			if status, _ := i.Status(); status.State == record.Waiting {
+				lines = append(lines, fmt.Sprintf("waiting for input: %s %s, %s", i.ID, i.Agent, quoted(i.Task)))
+			}
 		}
 	}
 	if len(lines) == 0 {

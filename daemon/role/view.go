@@ -2,7 +2,6 @@ package role
 
 import (
 	"cmp"
-	"context"
 	"sort"
 	"strings"
 
@@ -13,8 +12,8 @@ import (
 // View describes work.
 type View struct {
 	Session     string `json:"session" jsonschema:"ID of the session that gave out the work"`
-	ID          string `json:"id" jsonschema:"of the work in that session, as w7"`
-	Kind        string `json:"kind" jsonschema:"branch or worker"`
+	ID          string `json:"id" jsonschema:"of the work in that session, as w7, or of the question, as q2"`
+	Kind        string `json:"kind" jsonschema:"branch, worker, or question: of the session to its user"`
 	Agent       string `json:"agent"`
 	State       string `json:"state" jsonschema:"running, waiting, done, or failed"`
 	Reason      string `json:"reason,omitempty" jsonschema:"of the state"`
@@ -39,18 +38,21 @@ func (r *Roles) view(p *parent, i *work.Item) View {
 	if o := i.Last(); o != nil && status.State != record.Running {
 		v.Outcome, v.Ended = o.Text, o.At
 	}
+	if q := i.Question(); q != nil && q.Answer == "" {
+		v.Question = q.Text
+	}
 	r.mu.Lock()
 	w := r.items[i.Session]
 	r.mu.Unlock()
 	if w != nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		v.Calls, v.Status, v.Question = w.calls, w.status, w.question
+		v.Calls, v.Status = w.calls, w.status
 	}
 	return v
 }
 
-// List returns a session's work, or all sessions' open work if session is "".
+// List returns a session's work and its open question, or all sessions' open work if session is "".
 func (r *Roles) List(session string) ([]View, error) {
 	views := []View{}
 	if session == "" {
@@ -74,6 +76,9 @@ func (r *Roles) List(session string) ([]View, error) {
 	for _, i := range all {
 		views = append(views, r.view(p, i))
 	}
+	if q := p.Question(); r.awaits(q) {
+		views = append(views, View{Session: p.ID(), ID: record.AskID(q.N), Kind: "question", Agent: p.Meta().Agent, State: record.Waiting, Question: q.Text, Started: q.At})
+	}
 	return views, err
 }
 
@@ -84,22 +89,6 @@ func (r *Roles) Show(session, id string) (v View, err error) {
 		return nil
 	})
 	return v, err
-}
-
-// Answer answers the question of work.
-func (r *Roles) Answer(ctx context.Context, session, id, text string) error {
-	v, err := r.Show(session, id)
-	if err != nil {
-		return err
-	}
-	if v.Question == "" {
-		return stateErr(id + " has no question")
-	}
-	l, err := r.o.Sessions.Open(ctx, v.Child, "")
-	if err != nil {
-		return err
-	}
-	return r.o.Sessions.Answer(l.ID(), text)
 }
 
 func (r *Roles) sessions() (ids []string) {

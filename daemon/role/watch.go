@@ -113,7 +113,7 @@ func (w *running) deadline() (time.Time, error) {
 	switch {
 	case other: // it has limits of its own
 		return end, errTimeout
-	case w.question != "":
+	case w.asking:
 		stall, end = never, w.begun.Add(never)
 	case w.tool > 0:
 		stall = w.tool + time.Minute

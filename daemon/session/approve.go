@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 
 	"crabmem/bm25/clip"
@@ -32,14 +32,14 @@ type person struct {
 	ctx      context.Context // of the run, for its events
 	turn     chan struct{}   // capacity 1: held while a question is open
 	approver *Approver       // of a run that does work; or nil
+	call     string          // that the approver is asked about
 }
 
-// An Approver shows the questions of a run that does work, in place of the run's client.
+// An Approver asks about the commands of a run that does work, in place of the run's client.
 type Approver struct {
-	Wait time.Duration // for the answer
-	// Ask shows a question. Ended is called when it is no longer open.
-	Ask   func(agent.Question)
-	Ended func()
+	Name string // of the work
+	// Ask returns the label that a person selects. It counts for the call that begins now.
+	Ask func(ctx context.Context, q agent.Question, call string) (label string, err error)
 }
 
 // personOf returns the person that answers questions of a run, or nil if no client
@@ -75,6 +75,7 @@ func (m *Manager) Approve(ctx context.Context, c tool.Call, command string, env 
 	if rules.Approve == "off" || ctx.Value(anyCommandKey{}) == true {
 		return nil, nil
 	}
+	rules.Allow = permitted(rules.Allow, c.Agent)
 	d := m.classify(command, c.Dir, rules.Allow)
 	if extra {
 		d = approval.Decision{Reason: "the call sets environment variables"}
@@ -100,14 +101,19 @@ func (m *Manager) Approve(ctx context.Context, c tool.Call, command string, env 
 		if slices.Contains(allowed, exactly(c.Dir, command)) {
 			return nil, nil
 		}
-		if now := m.classify(command, c.Dir, slices.Concat(rules.Allow, allowed)); now.Line != nil {
+		if now := m.classify(command, c.Dir, slices.Concat(rules.Allow, permitted(allowed, c.Agent))); now.Line != nil {
 			return now.Line, nil
 		}
 	}
-	q := question(c.Agent, command, env, d)
-	if p.approver != nil { // the approval of a worker is not one of every session
-		q.Options = slices.DeleteFunc(q.Options, func(o agent.Option) bool { return o.Label == yesAlways })
+	name := c.Agent
+	if p.approver != nil {
+		name = p.approver.Name
+		for i, prefix := range d.Missing {
+			d.Missing[i] = c.Agent + ": " + prefix // no approval of a worker counts for other agents
+		}
+		p.call = fmt.Sprintf("%.16x", sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q", c.Agent, c.Dir, command, env)))
 	}
+	q := question(name, command, env, d)
 	asked := q.Question
 	for n := 1; ; n++ {
 		reply, err := m.ask(ctx, p, []agent.Question{q})
@@ -115,7 +121,7 @@ func (m *Manager) Approve(ctx context.Context, c tool.Call, command string, env 
 			return nil, refused(true, d, err.Error())
 		}
 		answer := choice(reply)
-		if label := chosen(answer, q.Options); label != "" || n == maxAnswers {
+		if label := Choose(answer, Labels(q.Options)); label != "" || n == maxAnswers {
 			return nil, m.decide(p.session, exactly(c.Dir, command), d, label, answer)
 		}
 		q.Question = asked + "\nThe answer is not one of the choices: " + visible(clip.Bytes(answer, 100)) + ". Answer y, n, a number, or a label."
@@ -129,11 +135,32 @@ func (m *Manager) Approve(ctx context.Context, c tool.Call, command string, env 
 // again and again.
 const maxAnswers = 3
 
-// chosen returns the label of the option that an answer selects, or "": by its label or
+// permitted returns the prefixes for all agents, and those after "AGENT: " for an agent.
+func permitted(allow []string, agent string) (list []string) {
+	for _, prefix := range allow {
+		first, rest, _ := strings.Cut(prefix, " ")
+		if name, ok := strings.CutSuffix(first, ":"); !ok {
+			list = append(list, prefix)
+		} else if name == agent {
+			list = append(list, rest)
+		}
+	}
+	return list
+}
+
+// Labels returns the labels of options.
+func Labels(options []agent.Option) (labels []string) {
+	for _, o := range options {
+		labels = append(labels, o.Label)
+	}
+	return labels
+}
+
+// Choose returns the label of the option that an answer selects, or "": by its label or
 // its number, or by y, yes, n, no, a, or always, in any case.
-func chosen(answer string, options []agent.Option) string {
-	if n, err := strconv.Atoi(answer); err == nil && 1 <= n && n <= len(options) {
-		return options[n-1].Label
+func Choose(answer string, labels []string) string {
+	if n, err := strconv.Atoi(answer); err == nil && 1 <= n && n <= len(labels) {
+		return labels[n-1]
 	}
 	switch strings.ToLower(answer) {
 	case "y", "yes":
@@ -143,10 +170,8 @@ func chosen(answer string, options []agent.Option) string {
 	case "a", "always":
 		answer = yesAlways
 	}
-	for _, o := range options {
-		if strings.EqualFold(o.Label, answer) {
-			return o.Label
-		}
+	if i := slices.IndexFunc(labels, func(label string) bool { return strings.EqualFold(label, answer) }); i >= 0 {
+		return labels[i]
 	}
 	return ""
 }

@@ -113,16 +113,6 @@ func (m *Manager) Reply(ctx context.Context, session uint64, reply string) error
 	return m.asks.answer(ctx, session, reply)
 }
 
-// Answer answers a session's question, as Reply does, but only one that is open now.
-func (m *Manager) Answer(session uint64, reply string) error {
-	m.asks.mu.Lock()
-	defer m.asks.mu.Unlock()
-	if !m.asks.send(session, reply) {
-		return errtable.Errorf(404, "not_found", "no pending question in session %d", session)
-	}
-	return nil
-}
-
 // Tools returns ask_user and delegate.
 func (m *Manager) Tools() []tool.Tool { return []tool.Tool{m.askTool(), m.delegateTool()} }
 
@@ -175,15 +165,20 @@ func (m *Manager) ask(ctx context.Context, p *person, questions []agent.Question
 		}
 	}
 	timeout := m.o.Setup().Config.Ask.Timeout
+	if a := p.approver; a != nil {
+		reply, err := a.Ask(ctx, questions[0], p.call)
+		missed.Store(err != nil)
+		return reply, err
+	}
 	q := m.asks.begin(p.session)
 	defer m.asks.end(p.session, q)
-	if a := p.approver; a != nil {
-		timeout = a.Wait
-		a.Ask(questions[0])
-		defer a.Ended()
-	} else {
-		agent.Emit(p.ctx, agent.Event{Kind: agent.AskUser, Questions: questions})
+	if t := agent.TurnOf(ctx); t != nil && p.turn == nil && m.o.AskUser != nil {
+		if result, did, err := m.o.AskUser(ctx, t, questions); did {
+			missed.Store(err != nil)
+			return result, err
+		}
 	}
+	agent.Emit(p.ctx, agent.Event{Kind: agent.AskUser, Questions: questions})
 	var why error
 	select {
 	case reply, ok := <-q.reply:

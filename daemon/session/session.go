@@ -28,7 +28,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Options configure a Manager. All fields but Role and InUse are required.
+// Options configure a Manager. All fields but Role, InUse, and AskUser are required.
 type Options struct {
 	FS   vfs.FS
 	Home string // contains archived/
@@ -49,6 +49,8 @@ type Options struct {
 	Admit func(p usage.Payer, begins bool) error
 	// InUse returns an error if work uses a session's files. It may be nil.
 	InUse func(id string) error
+	// AskUser asks the user of a run. It returns false for a run whose questions end with it.
+	AskUser func(ctx context.Context, t *agent.Turn, questions []agent.Question) (result string, did bool, err error)
 	// Forget is called when a session closes; Ran after each run.
 	Forget func(id uint64)
 	Ran    func(time.Duration)

@@ -12,7 +12,8 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// Outcome is an end of work, or of a part of it, that the parent is owed.
+// Outcome is an end of work, or of a part of it, that the parent is owed, or the answer of
+// the identity Agent to a question.
 type Outcome struct {
 	ID, Kind, Agent string
 	N               int // from 1
@@ -230,11 +231,16 @@ func (i *Item) read() (ends []record.Work, said string, err error) {
 				i.p = i.p.take(record.WorkKeys(l.Raw))
 			} else if l.Message.Role == record.RoleAssistant && l.Message.Content != "" {
 				said = l.Message.Content
+			} else if l.Message.Role == record.RoleTool {
+				i.p.unsure = ""
 			}
 		case record.KindUnknown:
 			w, ok := record.ParseWork(l.Raw)
-			if !ok || w.Op == record.WorkStart || w.Op == record.WorkOpen {
+			if !ok {
 				continue
+			}
+			if w.Op == record.WorkUse {
+				i.p.unsure = w.Call
 			}
 			next, terr := i.p.after(w)
 			if terr != nil {

@@ -62,14 +62,8 @@ type Spawn struct {
 func (p *Parent) Spawn(s Spawn) (*Item, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.unknown {
-		if err := p.again(); err != nil {
-			return nil, err
-		}
-	}
-	open, err := p.log.OpenWork()
+	open, err := p.ready()
 	if err != nil {
-		p.unknown = stopped(err)
 		return nil, err
 	}
 	n := open.Next.B
@@ -188,10 +182,8 @@ const maxDelivered = 100
 func (p *Parent) Deliver(content func([]Outcome) string) ([]Outcome, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.unknown {
-		if err := p.again(); err != nil {
-			return nil, err
-		}
+	if _, err := p.ready(); err != nil {
+		return nil, err
 	}
 	out := p.inbox[:min(len(p.inbox), maxDelivered)]
 	if len(out) == 0 {
@@ -226,6 +218,19 @@ func stopped(err error) bool {
 	return errors.Is(err, sessionlog.ErrUnknown) || errors.Is(err, sessionlog.ErrStopped)
 }
 
+// ready returns the open work. It opens the log again if a write had an unknown result. The
+// caller holds mu.
+func (p *Parent) ready() (open record.OpenWork, err error) {
+	if p.unknown {
+		if err := p.again(); err != nil {
+			return open, err
+		}
+	}
+	open, err = p.log.OpenWork()
+	p.unknown = stopped(err)
+	return open, err
+}
+
 // again opens the log again, and removes from the inbox what a write with an unknown result
 // has delivered. The caller holds mu.
 func (p *Parent) again() error {
@@ -243,6 +248,9 @@ func (p *Parent) again() error {
 	}
 	p.unknown = false
 	p.inbox = slices.DeleteFunc(p.inbox, func(out Outcome) bool {
+		if record.IsAnswer(out.ID) {
+			return open.Ask == nil || record.AskID(open.Ask.N) != out.ID
+		}
 		i := slices.IndexFunc(open.Items, func(w record.Work) bool { return w.ID == out.ID })
 		given := i < 0 || out.N <= open.Items[i].N
 		if given && out.State != record.Waiting {

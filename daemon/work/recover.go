@@ -85,7 +85,7 @@ type Recovered struct {
 
 // Texts that recovery writes.
 const (
-	restarted   = "The program was restarted while you worked. Calls without a result may have had an effect: check before you repeat them."
+	restarted   = "The program was restarted while you worked. Calls without a result may have had an effect: check before you repeat them. A command that waited for approval has not run: call it again."
 	interrupted = "ended by a restart"
 	saidUntil   = "; said until then: "
 )
@@ -148,6 +148,9 @@ func (p *Parent) recover() (did []Recovered, err error) {
 		if err = p.mark(); err != nil { // another program may have removed it
 			return nil, err
 		}
+	}
+	if q := open.Ask; q != nil && q.Answer != "" {
+		p.put(reply(q, q.Answer))
 	}
 	closed := false
 	for _, w := range open.Items {
@@ -300,9 +303,10 @@ func (p *Parent) Items() (items []*Item) {
 	return items
 }
 
-// Owed returns the IDs of the work whose outcomes were delivered and have no answer after
-// them. It returns none after more than wakes deliveries since the last user message.
-func (p *Parent) Owed(wakes int) (ids []string, err error) {
+// Owed returns the work whose outcomes were delivered and have no answer after them, with
+// its ID, and the answers of users, with the ID and who gave them. It returns none after more
+// than wakes deliveries since the last user message.
+func (p *Parent) Owed(wakes int) (owed []record.Work, err error) {
 	s, err := p.home.Sessions.Read(p.log.ID())
 	if err != nil {
 		return nil, err
@@ -312,29 +316,37 @@ func (p *Parent) Owed(wakes int) (ids []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	deliveries := 0
+	deliveries, asked := 0, make(map[string]string)
 	for l, err := range s.Lines(c.Start) {
 		if err != nil {
 			return nil, err
+		}
+		if w, ok := record.ParseWork(l.Raw); ok && l.Kind == record.KindUnknown {
+			if w.Ask != nil {
+				w = *w.Ask
+			}
+			asked[record.AskID(w.N)] = cmp.Or(w.To, asked[record.AskID(w.N)])
 		}
 		if l.Kind != record.KindMessage {
 			continue
 		}
 		switch m, keys := l.Message, record.WorkKeys(l.Raw); {
 		case m.Role == record.RoleUser && len(keys) > 0:
+			if deliveries++; slices.ContainsFunc(keys, record.IsAnswer) {
+				deliveries = 1 // the user wrote it
+			}
 			for _, key := range keys {
 				id, _, _ := strings.Cut(key, ".")
-				ids = append(ids, id)
+				owed = append(owed, record.Work{ID: id, To: asked[id]})
 			}
-			deliveries++
 		case m.Role == record.RoleUser:
-			ids, deliveries = nil, 0
+			owed, deliveries = nil, 0
 		case m.Role == record.RoleAssistant && len(m.ToolCalls) == 0:
-			ids = nil
+			owed = nil
 		}
 	}
 	if deliveries > wakes {
-		ids = nil
+		owed = nil
 	}
-	return ids, nil
+	return owed, nil
 }

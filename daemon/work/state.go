@@ -76,6 +76,7 @@ type progress struct {
 	pending []record.Work // accepted messages that no user message contains
 	begun   bool          // the child has a message
 	last    record.Work   // the last outcome
+	unsure  string        // the last call that used an answer, without a result; or ""
 }
 
 func spawned() progress {

@@ -14,11 +14,14 @@ import (
 
 // The kinds of work records (FORMAT.md, S36).
 const (
-	WorkStart = "start"
-	WorkState = "state"
-	WorkEnd   = "end"
-	WorkRoute = "route"
-	WorkOpen  = "open"
+	WorkStart  = "start"
+	WorkState  = "state"
+	WorkEnd    = "end"
+	WorkRoute  = "route"
+	WorkOpen   = "open"
+	WorkAsk    = "ask"
+	WorkAnswer = "answer"
+	WorkUse    = "use"
 )
 
 // The kinds of work. The first letter begins the IDs.
@@ -41,6 +44,7 @@ const (
 	MaxRoute    = 32 << 10
 	MaxResult   = 16 << 10
 	MaxScope    = 64 << 10
+	MaxQuestion = 16 << 10
 	maxWorkName = 4 << 10
 	maxReason   = 64
 	maxOpen     = 10_000
@@ -68,6 +72,11 @@ type Work struct {
 	Text        string          `json:"text,omitempty"`
 	Next        *WorkNext       `json:"next,omitempty"`
 	Items       []Work          `json:"items,omitempty"`
+	To          string          `json:"to,omitempty"`
+	Call        string          `json:"call,omitempty"`
+	Options     []string        `json:"options,omitempty"`
+	Answer      string          `json:"answer,omitempty"`
+	Ask         *Work           `json:"ask,omitempty"`
 	At          string          `json:"at,omitempty"`
 }
 
@@ -131,10 +140,14 @@ func (w *Work) check() error {
 		ok = isState(w.State) && number(w.Attempt)
 	case WorkEnd:
 		ok = number(w.N) && isState(w.State) && w.State != Running && text(w.Reason, 1, maxReason) && text(w.Text, 0, MaxResult)
-	case WorkRoute:
+	case WorkRoute, WorkAnswer:
 		ok = number(w.N) && text(w.Text, 1, MaxRoute)
+	case WorkAsk:
+		ok = w.isAsk()
+	case WorkUse:
+		ok = number(w.N) && text(w.Call, 0, maxReason)
 	case WorkOpen:
-		if ok = w.Next != nil && number(w.Next.B) && number(w.Next.W) && len(w.Items) <= maxOpen; ok {
+		if ok = w.Next != nil && number(w.Next.B) && number(w.Next.W) && len(w.Items) <= maxOpen && w.N >= 0 && (w.Ask == nil || w.Ask.isAsk()); ok {
 			for i := range w.Items {
 				if err := w.Items[i].checkStart(); err != nil {
 					return err
@@ -143,9 +156,15 @@ func (w *Work) check() error {
 		}
 	}
 	if !ok || !text(w.At, 0, maxReason) {
-		return fmt.Errorf("work record %q exceeds a limit: result %d bytes, message %d bytes", w.Op, MaxResult, MaxRoute)
+		return fmt.Errorf("work record %q exceeds a limit: result %d bytes, message %d bytes, question %d bytes", w.Op, MaxResult, MaxRoute, MaxQuestion)
 	}
 	return nil
+}
+
+// isAsk checks the limits of a question.
+func (w *Work) isAsk() bool {
+	return number(w.N) && text(w.Text, 1, MaxQuestion) && text(w.To, 0, maxWorkName) && text(w.Call, 0, maxReason) && text(w.Answer, 0, MaxRoute) &&
+		len(w.Options) <= maxKeys && !slices.ContainsFunc(w.Options, func(o string) bool { return !text(o, 1, maxReason) })
 }
 
 func (w *Work) checkStart() error {
@@ -200,16 +219,19 @@ func WorkKeys(line []byte) []string {
 	return v.Work
 }
 
-// OpenWork is the work of a session that may owe an outcome (S39).
+// OpenWork is the work of a session that may owe an outcome (S39), and the session's open
+// question (S41).
 type OpenWork struct {
 	Next  WorkNext
 	Items []Work // in the order of their starts
+	Asks  int    // number of questions
+	Ask   *Work  // with its answer; nil: no question is open. It does not change
 }
 
 // Record returns the open record.
 func (o *OpenWork) Record() Work {
 	c := o.Clone()
-	return Work{Op: WorkOpen, Next: &c.Next, Items: c.Items}
+	return Work{Op: WorkOpen, Next: &c.Next, Items: c.Items, N: c.Asks, Ask: c.Ask}
 }
 
 // Add applies a work record of the session.
@@ -223,6 +245,19 @@ func (o *OpenWork) Add(w Work) {
 	case WorkOpen:
 		o.Items = slices.Clone(w.Items)
 		o.Next = WorkNext{max(o.Next.B, w.Next.B), max(o.Next.W, w.Next.W)}
+		o.Asks, o.Ask = max(o.Asks, w.N), w.Ask
+	case WorkAsk:
+		if w.Op = ""; w.N > o.Asks {
+			o.Asks, o.Ask = w.N, &w
+		}
+	case WorkAnswer:
+		if o.Ask != nil && o.Ask.N == w.N && o.Ask.Answer == "" {
+			a := *o.Ask
+			a.Answer = w.Text
+			o.Ask = &a
+		}
+	case WorkUse, WorkEnd:
+		o.Ask = nil
 	}
 }
 
@@ -241,11 +276,20 @@ func (o *OpenWork) use(id string) bool {
 	return true
 }
 
+// AskID returns the ID of the n-th question of a session.
+func AskID(n int) string { return fmt.Sprint("q", n) }
+
+// IsAnswer reports whether a key in the list work of a user message is an answer.
+func IsAnswer(key string) bool { return strings.HasPrefix(key, "q") }
+
 // Deliver applies the list work of a user message. A delivered outcome closes work that
-// is not interactive.
+// is not interactive, and a delivered answer closes its question.
 func (o *OpenWork) Deliver(keys []string) {
 	for _, key := range keys {
 		id, digits, _ := strings.Cut(key, ".")
+		if o.Ask != nil && id == AskID(o.Ask.N) {
+			o.Ask = nil
+		}
 		n, _ := strconv.Atoi(digits)
 		i := slices.IndexFunc(o.Items, func(w Work) bool { return w.ID == id })
 		if i < 0 || n <= o.Items[i].N {
@@ -259,5 +303,7 @@ func (o *OpenWork) Deliver(keys []string) {
 
 // Clone returns a copy that later changes do not affect. Next counts from 1.
 func (o *OpenWork) Clone() OpenWork {
-	return OpenWork{WorkNext{cmp.Or(o.Next.B, 1), cmp.Or(o.Next.W, 1)}, slices.Clone(o.Items)}
+	c := *o
+	c.Next, c.Items = WorkNext{cmp.Or(o.Next.B, 1), cmp.Or(o.Next.W, 1)}, slices.Clone(o.Items)
+	return c
 }

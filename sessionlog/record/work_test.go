@@ -49,6 +49,15 @@ func TestWorkLimits(t *testing.T) {
 		{Work{Op: WorkRoute, N: 1, Text: big(MaxRoute)}, true}, {Work{Op: WorkRoute, N: 1, Text: big(MaxRoute + 1)}, false},
 		{Work{Op: WorkRoute, N: 1}, false}, {Work{Op: WorkRoute, Text: "x"}, false},
 		{Work{Op: WorkState, State: Running, Attempt: 2}, true}, {Work{Op: WorkState, State: Running}, false}, {Work{Op: WorkState, State: "odd", Attempt: 1}, false},
+		{Work{Op: WorkAsk, N: 1, Text: big(MaxQuestion), To: big(maxWorkName), Call: big(maxReason), Options: []string{big(maxReason)}}, true},
+		{Work{Op: WorkAsk, N: 1, Text: big(MaxQuestion + 1)}, false}, {Work{Op: WorkAsk, N: 1}, false}, {Work{Op: WorkAsk, Text: "x"}, false},
+		{Work{Op: WorkAsk, N: 1, Text: "x", To: big(maxWorkName + 1)}, false}, {Work{Op: WorkAsk, N: 1, Text: "x", Call: big(maxReason + 1)}, false},
+		{Work{Op: WorkAsk, N: 1, Text: "x", Options: []string{""}}, false}, {Work{Op: WorkAsk, N: 1, Text: "x", Options: make([]string, maxKeys+1)}, false},
+		{Work{Op: WorkAnswer, N: 1, Text: big(MaxRoute)}, true}, {Work{Op: WorkAnswer, N: 1, Text: big(MaxRoute + 1)}, false}, {Work{Op: WorkAnswer, N: 1}, false},
+		{Work{Op: WorkUse, N: 1, Call: big(maxReason)}, true}, {Work{Op: WorkUse}, false}, {Work{Op: WorkUse, N: 1, Call: big(maxReason + 1)}, false},
+		{Work{Op: WorkOpen, Next: &WorkNext{1, 1}, N: 2, Ask: &Work{N: 2, Text: "x", Answer: big(MaxRoute)}}, true},
+		{Work{Op: WorkOpen, Next: &WorkNext{1, 1}, Ask: &Work{N: 2, Text: "x", Answer: big(MaxRoute + 1)}}, false},
+		{Work{Op: WorkOpen, Next: &WorkNext{1, 1}, Ask: &Work{}}, false}, {Work{Op: WorkOpen, Next: &WorkNext{1, 1}, N: -1}, false},
 		{open(), true}, {open(start("b1")), true}, {open(start("b0")), false}, {Work{Op: WorkOpen}, false}, {Work{Op: WorkOpen, Next: &WorkNext{B: 1}}, false},
 		{open(make([]Work, maxOpen+1)...), false}, {Work{Op: "flush"}, false}, {Work{}, false},
 	} {
@@ -122,6 +131,39 @@ func TestOpenWork(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("step %d: %s, want %s", i, got, c.want)
+		}
+	}
+	ask := func(n int, text string) Work { return Work{Op: WorkAsk, N: n, Text: text} }
+	for i, c := range []struct {
+		w    Work
+		key  string
+		want string // number of questions, and the open one with its answer
+	}{
+		{ask(1, "tea?"), "", "1 tea?:"},
+		{ask(1, "again?"), "", "1 tea?:"},
+		{Work{Op: WorkAnswer, N: 2, Text: "x"}, "", "1 tea?:"},
+		{Work{Op: WorkAnswer, N: 1, Text: "green"}, "", "1 tea?:green"},
+		{Work{Op: WorkAnswer, N: 1, Text: "black"}, "", "1 tea?:green"},
+		{Work{}, "q2.1", "1 tea?:green"},
+		{Work{}, "q1.1", "1"},
+		{Work{Op: WorkAnswer, N: 1, Text: "late"}, "", "1"},
+		{ask(3, "milk?"), "", "3 milk?:"},
+		{ask(4, "sugar?"), "", "4 sugar?:"},
+		{Work{Op: WorkUse, N: 4}, "", "4"},
+		{ask(5, "cake?"), "", "5 cake?:"},
+		{Work{Op: WorkEnd, N: 1}, "", "5"},
+		{Work{Op: WorkOpen, Next: &WorkNext{1, 1}, N: 7, Ask: &Work{N: 7, Text: "x", Answer: "y"}}, "", "7 x:y"},
+		{Work{Op: WorkOpen, Next: &WorkNext{1, 1}}, "", "7"},
+	} {
+		o.Add(c.w)
+		o.Deliver([]string{c.key})
+		r := o.Record()
+		got := fmt.Sprint(r.N)
+		if r.Ask != nil {
+			got += " " + r.Ask.Text + ":" + r.Ask.Answer
+		}
+		if got != c.want {
+			t.Errorf("question %d: %s, want %s", i, got, c.want)
 		}
 	}
 	var none OpenWork

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -11,14 +12,15 @@ import (
 
 // listWork lists the work of the session that runs or waits for input.
 func (ch *chat) listWork(ctx context.Context, _ string) error {
-	list, err := op.ListWork.Do(ctx, ch.Client, op.WorkQuery{})
+	list, err := op.ListWork.Do(ctx, ch.Client, op.WorkQuery{Session: ch.Stored})
 	if err != nil {
 		return ch.Explain(err)
 	}
 	var lines []string
 	for i := range list {
-		if v := &list[i]; v.Session == ch.Stored {
-			lines = append(lines, display.Printable(fmt.Sprintf("%s %s, %s: %s", v.ID, v.Agent, v.State, display.Short(display.OneLine(v.Task), 60))))
+		if v := &list[i]; v.Session == ch.Stored && v.State != "done" && v.State != "failed" {
+			text := cmp.Or(display.OneLine(v.Question), display.Short(display.OneLine(v.Task), 60))
+			lines = append(lines, display.Printable(fmt.Sprintf("%s %s, %s: %s", v.ID, v.Agent, v.State, text)))
 		}
 	}
 	if len(lines) == 0 {

@@ -1,0 +1,173 @@
+package role
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"crabmem/bm25/clip"
+	"crabmem/daemon/agent"
+	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
+	"crabmem/daemon/session"
+	"crabmem/daemon/trust"
+	"crabmem/daemon/work"
+	"crabmem/sessionlog/record"
+)
+
+// approver returns how the work asks its parent's user to approve a command, or nil. Only an
+// admin can approve one.
+func (w *running) approver() *session.Approver {
+	if levelOf(w.r.o.Setup().Config.Origins, w.p.Meta().CreatedBy, w.grant.Sender) != trust.Admin || trust.IsCron(w.grant.Sender) {
+		return nil
+	}
+	return &session.Approver{Name: w.ID, Ask: w.ask}
+}
+
+// ask asks about a call, and returns the answer, which then counts for no other call.
+func (w *running) ask(ctx context.Context, question agent.Question, call string) (string, error) {
+	q, err := w.Ask(record.Work{Text: question.Question, Call: call, Options: session.Labels(question.Options)})
+	if err != nil {
+		return "", err
+	}
+	w.waits(true)
+	defer w.waits(false)
+	if q.Answer == "" {
+		w.p.publish(agent.WorkWaiting, w.ID, q.Text, w.ID+": "+q.Text)
+	}
+	late := w.r.wait(ctx, w.Question, q.N, w.r.left(q))
+	if late != nil && ctx.Err() != nil {
+		return "", fmt.Errorf("%w: the question stays open: call again", late)
+	}
+	answer, err := w.Use()
+	if err != nil || answer != "" {
+		return answer, err
+	}
+	w.p.publish(agent.Notice, w.ID, "", errNoAnswer.Error()+": "+display.Short(display.OneLine(q.Text), 200))
+	return "", errNoAnswer
+}
+
+// waits notes whether a question is open. The work then makes no progress.
+func (w *running) waits(open bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asking, w.progress = open, w.r.o.Now()
+}
+
+var errNoAnswer = errors.New("no answer in time")
+
+// wait waits until the n-th question has an answer or is closed.
+func (r *Roles) wait(ctx context.Context, question func() *record.Work, n int, limit time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errNoAnswer)
+	defer cancel()
+	for {
+		r.mu.Lock()
+		answered := r.answered
+		r.mu.Unlock()
+		if q := question(); q == nil || q.N != n || q.Answer != "" {
+			return nil
+		}
+		select {
+		case <-answered:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// left returns the time for an answer.
+func (r *Roles) left(q *record.Work) time.Duration {
+	at, _ := time.Parse(time.RFC3339, q.At) // no time left after an error
+	return at.Add(r.o.Setup().Config.Roles.WaitingTimeout).Sub(r.o.Now())
+}
+
+// awaits reports whether a question is open and awaits an answer.
+func (r *Roles) awaits(q *record.Work) bool { return q != nil && q.Answer == "" && r.left(q) > 0 }
+
+// asks reports whether the questions of a session's agent to its user are durable.
+func (r *Roles) asks(agent, createdBy string) bool {
+	of, _ := r.o.Setup().Config.Agent(agent)
+	return of.Role == Channel && !trust.Delegated(createdBy)
+}
+
+// AskUser asks the user of a channel, as [session.Options] says. The answer is delivered to
+// the session, also after the end of the run.
+func (r *Roles) AskUser(ctx context.Context, t *agent.Turn, questions []agent.Question) (result string, did bool, err error) {
+	if t.Session.Log == nil || !r.asks(t.Agent.Name, t.Session.CreatedBy) {
+		return "", false, nil
+	}
+	p, err := r.use(t.Session.Log.ID())
+	if err != nil {
+		return "", true, err
+	}
+	defer r.done(p)
+	var texts []string
+	for _, q := range questions {
+		texts = append(texts, strings.Join(append([]string{q.Question}, session.Labels(q.Options)...), "; "))
+	}
+	q, err := p.Ask(record.Work{To: t.Sender, Text: clip.Marked(strings.Join(texts, "\n"), record.MaxQuestion)})
+	if err != nil {
+		return "", true, err
+	}
+	agent.Emit(ctx, agent.Event{Kind: agent.AskUser, Questions: questions})
+	if err := r.wait(ctx, p.Question, q.N, r.o.Setup().Config.Ask.Timeout); err != nil {
+		return "", true, fmt.Errorf("%w; the question stays open, and its answer comes as a message", err)
+	}
+	return "the answer is the next message", true, nil
+}
+
+// Reply answers the question of a loaded session's run, as Answer does.
+func (r *Roles) Reply(ctx context.Context, number uint64, by, text string) error {
+	if l, err := r.o.Sessions.Get(number); err == nil && r.asks(l.Agent(), l.CreatedBy()) {
+		return r.Answer(l.StoredID(), "", by, text)
+	}
+	return r.o.Sessions.Reply(ctx, number, text)
+}
+
+// Answer answers the question of a session's work or, if id is empty or as q2, of the session
+// to its user, as an identity. The owner of the home has no name.
+func (r *Roles) Answer(of, id, by, text string) error {
+	p, err := r.use(of)
+	if err != nil {
+		return err
+	}
+	defer r.done(p)
+	var asker interface {
+		Question() *record.Work
+		Decide(q *record.Work, text string) error
+	} = p
+	if id != "" && id[0] != 'q' {
+		if asker, err = r.item(p, id); err != nil {
+			return err
+		}
+	}
+	q := asker.Question()
+	switch {
+	case !r.awaits(q) || id != "" && asker == p && id != record.AskID(q.N):
+		return stateErr(of + "/" + id + " has no question")
+	case q.To != "" && by != q.To && (by != "" || strings.Contains(q.To, ":")): // the owner of the home is any user of this machine
+		return &errtable.Error{HTTP: http.StatusForbidden, Kind: "scope", Exit: errtable.ExitPermission, Message: "the question is to " + q.To, Fix: "let " + q.To + " answer it"}
+	case strings.TrimSpace(text) == "":
+		return errtable.Invalidf("the answer is empty")
+	case q.Options != nil:
+		if text = session.Choose(strings.TrimSpace(text), q.Options); text == "" {
+			return errtable.Invalidf("the answer is none of the choices: want y, n, a number, or one of: %s", strings.Join(q.Options, "; "))
+		}
+	}
+	if err := asker.Decide(q, text); errors.Is(err, work.ErrTransition) {
+		return stateErr(of + "/" + id + " has no question")
+	} else if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	close(r.answered)
+	r.answered = make(chan struct{})
+	r.mu.Unlock()
+	if asker == p {
+		p.ended()
+	}
+	return nil
+}

@@ -2,7 +2,8 @@
 // [faultfs.Mem] and stop it before a file system call. They enumerate the crash states of
 // a power cut or a kill at that call. After a recovery each acknowledged spawn must have
 // exactly one outcome, each outcome must be delivered exactly once, and each accepted
-// message must be taken in.
+// message must be taken in. Each acknowledged question must be open until its answer is used
+// or delivered, which happens at most once.
 //
 //	go test ./fuzz/workcrash                        seconds; one in 5 sequences of two operations
 //	CRABMEM_CRASH=full go test ./fuzz/workcrash -v  minutes; all sequences of up to four, and the mutants

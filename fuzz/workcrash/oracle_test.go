@@ -32,6 +32,9 @@ func (w *world) check(m *faultfs.Mem) error {
 	if err := c.inboxIs(all); err != nil {
 		return err
 	}
+	if err := c.questions(all); err != nil {
+		return err
+	}
 	for _, i := range c.p.Items() {
 		if err := c.finish(i); err != nil {
 			return err
@@ -78,7 +81,7 @@ func (w *world) compare() (facts, error) {
 		if _, ok := w.facts[fact]; !ok && !strings.HasPrefix(fact, "take ") && !strings.HasPrefix(fact, "open ") && !strings.Contains(fact, " "+work.Interrupted+" ") {
 			return nil, wrong("in the files, but never written: %.60s", fact)
 		}
-		if id, ok := strings.CutPrefix(fact, "deliver "); ok && !all.has("end "+id+" ") {
+		if id, ok := strings.CutPrefix(fact, "deliver "); ok && !all.has("end "+id+" ") && !all.has("answer parent."+strings.TrimSuffix(strings.TrimPrefix(id, "q"), ".1")+" ") {
 			return nil, wrong("%s was delivered, but has no end", id)
 		}
 	}
@@ -102,6 +105,11 @@ func (w *world) inboxIs(all facts) error {
 	for fact := range all {
 		if rest, ok := strings.CutPrefix(fact, "end "); ok {
 			if key, _, _ := strings.Cut(rest, " "); !all["deliver "+key] {
+				owed++
+			}
+		}
+		if rest, ok := strings.CutPrefix(fact, "answer parent."); ok {
+			if n, _, _ := strings.Cut(rest, " "); !all["deliver q"+n+".1"] {
 				owed++
 			}
 		}
@@ -156,6 +164,11 @@ func (w *world) done(m *faultfs.Mem) error {
 	for fact := range all {
 		if id, ok := strings.CutPrefix(fact, "start "); ok {
 			starts = append(starts, id)
+		}
+		if rest, ok := strings.CutPrefix(fact, "answer parent."); ok {
+			if n, _, _ := strings.Cut(rest, " "); !all["deliver q"+n+".1"] {
+				return wrong("the answer to question %s was not delivered", n)
+			}
 		}
 		if rest, ok := strings.CutPrefix(fact, "route "); ok {
 			key, _, _ := strings.Cut(rest, " ")

@@ -113,11 +113,14 @@ func begin(scene string) (*world, error) {
 	return w, err
 }
 
-var alphabet = []string{"worker", "branch", "asks", "begin", "end", "fail", "cancel", "close", "route", "take", "deliver", "compact", "full", "restart"}
+var alphabet = []string{"worker", "branch", "asks", "begin", "end", "fail", "cancel", "close", "route", "take", "deliver", "compact", "full", "restart", "ask", "answer", "use", "poll"}
 
 // applies reports whether a symbol can run: it needs no work, or work exists.
 func (w *world) applies(symbol string) bool {
-	if w.last == nil && slices.Contains([]string{"begin", "end", "fail", "cancel", "close", "route", "take"}, symbol) {
+	if symbol == "answer" {
+		return w.asker() != nil
+	}
+	if w.last == nil && slices.Contains([]string{"begin", "end", "fail", "cancel", "close", "route", "take", "ask", "use"}, symbol) {
 		return false
 	}
 	return symbol != "deliver" && symbol != "full" || w.p.Inbox() > 0
@@ -154,6 +157,14 @@ func (w *world) try(symbol string) error {
 	case "take":
 		_, err := w.last.TakeRoutes()
 		return err
+	case "ask":
+		return w.ask("ask "+w.last.ID, w.last)
+	case "poll":
+		return w.ask("ask parent", w.p)
+	case "answer":
+		return w.answer()
+	case "use":
+		return w.use()
 	case "deliver":
 		return w.deliver()
 	case "full":
@@ -318,7 +329,16 @@ func found(m *faultfs.Mem) (facts, error) {
 		return nil
 	}
 	children := map[string]string{} // ID of the work, by session
+	asked := func(name string, w record.Work) error {
+		if w.Op == record.WorkAnswer && all.has(fmt.Sprint("answer ", name, ".", w.N, " ")) {
+			return wrong("question %d of %s has two answers", w.N, name)
+		}
+		return add("%s", strings.TrimSpace(fmt.Sprint(w.Op, " ", name, ".", w.N, " ", w.Text)))
+	}
 	err := eachLine(m, parentID, func(l textOf, w record.Work, keys []string) error {
+		if w.Op == record.WorkAsk || w.Op == record.WorkAnswer {
+			return asked("parent", w)
+		}
 		if w.Op == record.WorkStart {
 			children[w.Session] = w.ID
 			return add("start %s", w.ID)
@@ -351,6 +371,8 @@ func found(m *faultfs.Mem) (facts, error) {
 			case record.WorkRoute:
 				ended = false
 				return add("route %s.%d %s", id, w.N, w.Text)
+			case record.WorkAsk, record.WorkAnswer, record.WorkUse:
+				return asked(id, w)
 			}
 			for _, key := range keys {
 				if err := add("take %s %s", id, key); err != nil {

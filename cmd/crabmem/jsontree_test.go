@@ -59,9 +59,10 @@ const noWork = "groups commands and does nothing itself"
 
 // noSuccess are the commands whose recorded cases only fail.
 var noSuccess = map[string]string{
-	"crabmem daemon":  "runs until a signal; its standard output is empty",
-	"crabmem gateway": "runs until a signal; its standard output is empty",
-	"crabmem open":    "runs until a signal, and prints a code",
+	"crabmem daemon":   "runs until a signal; its standard output is empty",
+	"crabmem gateway":  "runs until a signal; its standard output is empty",
+	"crabmem open":     "runs until a signal, and prints a code",
+	"crabmem telegram": "runs until a signal; its standard output is empty",
 }
 
 // TestJSONCases fails for a command without a recorded success and a recorded

@@ -57,7 +57,10 @@ refuses the token. The command logs to standard error.`,
 			return err
 		}
 		if deleteWebhook {
-			return telegram.DeleteWebhook(cmd.Context(), &conf, c.logger(), nil)
+			if err := telegram.DeleteWebhook(cmd.Context(), &conf, c.logger(), nil); err != nil || !c.JSON {
+				return err
+			}
+			return c.PrintJSON(webhookDeleted{Deleted: true})
 		}
 		o, err := c.channelOptions(conf.Session)
 		if err != nil {
@@ -70,7 +73,11 @@ refuses the token. The command logs to standard error.`,
 		c.serving.Store(true)
 		return channel.Run(cmd.Context(), o, telegram.New(&conf, o.Log, nil))
 	}
-	return cmd
+	return c.outputs(cmd, of[webhookDeleted]())
+}
+
+type webhookDeleted struct {
+	Deleted bool `json:"deleted"`
 }
 
 // channelOptions returns the options of a channel. session is the key of its configuration.

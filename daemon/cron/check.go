@@ -26,10 +26,13 @@ var checks = []check{
 		return err
 	}},
 	{"skill", func(c *Cron) error {
-		if c.Skill == "" && c.Prompt != "" {
+		if c.Skill == "" {
+			if c.Prompt == "" {
+				return invalid("no skill and no prompt: set one of them")
+			}
 			return nil
 		}
-		if c.Skill == "" || len(c.Skill) > 128 || strings.IndexFunc(c.Skill, func(r rune) bool {
+		if len(c.Skill) > 128 || strings.IndexFunc(c.Skill, func(r rune) bool {
 			return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 		}) >= 0 {
 			return invalid("invalid skill %s: it must consist of letters, digits, '-', and '_'", quote(c.Skill))

@@ -203,7 +203,7 @@ func TestWarnings(t *testing.T) {
 		{"negative", "# c\n[[cron]]\nschedule = '* * * * *'\nid = -1\n", "4: id must be a number from 1; ignored the entry", ""},
 		{"session", strings.Replace(entry(""), "session = 1", "session = -1", 1), "5: session must be a number from 0; ignored the entry", ""},
 		{"id twice", entry("") + "\n" + entry(""), "8: same id as the entry in line 1: 1; ignored the entry", "1"},
-		{"no skill", strings.Replace(entry(""), "'s'", "''", 1), "4: invalid skill '': it must consist of letters, digits, '-', and '_'; ignored the entry", ""},
+		{"no skill", strings.Replace(entry(""), "'s'", "''", 1), "4: no skill and no prompt: set one of them; ignored the entry", ""},
 		{"a skill like a path", strings.Replace(entry(""), "'s'", "'../s'", 1), "4: invalid skill '../s': it must consist of letters, digits, '-', and '_'; ignored the entry", ""},
 		{"quiet", entry("quiet_start = '22:00'\nquiet_end = '24:00'\n"), "7: invalid quiet_end '24:00': it must be a time like 22:30; ignored the entry", ""},
 		{"timezone", entry("timezone = '../../etc/passwd'\n"), "6: invalid timezone '../../etc/passwd': it must be one like Europe/Berlin; ignored the entry", ""},

@@ -54,7 +54,7 @@ func TestPrompt(t *testing.T) {
 		t.Errorf("%q, %s", c.Message(), c.Limit())
 	}
 	for text, want := range map[string]string{
-		"prompt = 'a'\nskill = 'b'": "prompt excludes skill and args", "prompt = 'a'\nargs = 'b'": "prompt excludes skill and args", "agent = 'a'": "invalid skill",
+		"prompt = 'a'\nskill = 'b'": "prompt excludes skill and args", "prompt = 'a'\nargs = 'b'": "prompt excludes skill and args", "agent = 'a'": "no skill and no prompt",
 		"skill = 'a'\ntimeout = '0s'": "invalid timeout", "skill = 'a'\ntimeout = '25h'": "invalid timeout", "skill = 'a'\ntimeout = 'x'": "invalid timeout",
 		"skill = 'a'\nwhen = 'x'": "unknown key 'when'",
 	} {

@@ -172,6 +172,9 @@ func TestShapes(t *testing.T) {
 		at = strings.NewReplacer("{id}", session, "{session}", session, "{work}", "w1").Replace(at)
 		for what, body := range badBodies(s) {
 			if what == "" {
+				if path == "/v1/crons" { // the schema does not say that one of two is needed
+					body = strings.Replace(body, "{", `{"prompt":"hi",`, 1)
+				}
 				valid = append(valid, func() {
 					if p := r.do("root", method, at, body, "If-Match", etag); p.StatusCode == 400 || p.StatusCode == 404 && !strings.Contains(path, "{work}") { // there is no work
 						t.Errorf("%s %s %s: %d %s", method, at, body, p.StatusCode, p.body)

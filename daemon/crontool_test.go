@@ -174,7 +174,7 @@ func toolNames(list []model.Tool) string {
 func TestCronMaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := faultfs.NewMem()
-		d, m := channel(t, fs, tgTrusted)
+		d, _ := channel(t, fs, tgTrusted)
 		d.say(t, "user", "hi")
 		l, err := d.loaded.Open(t.Context(), "crab_user_1", "")
 		if err != nil {
@@ -204,6 +204,7 @@ func TestCronMaker(t *testing.T) {
 			if err := d.Close(); err != nil {
 				t.Fatal(err)
 			}
+			var m *scripts
 			d, m = channel(t, fs, c.rules)
 			d.firingFor(t, time.Hour)
 			own := 0

@@ -118,7 +118,7 @@ func TestCronTool(t *testing.T) {
 			`cron {"action":"create","schedule":"@every 1m","prompt":"x","skill":"feeds"}`: "prompt excludes skill and args: set one of them",
 			`cron {"action":"create","schedule":"@every 1s","prompt":"x"}`:                 "invalid cron schedule '@every 1s': @every needs a duration from 1m to 8784h, such as 90m",
 			`cron {"action":"create","schedule":"@hourly","skill":"nosuch"}`:               "cron: skill nosuch: no such skill",
-			`cron {"action":"create","schedule":"@hourly"}`:                                "invalid skill '': it must consist of letters, digits, '-', and '_'",
+			`cron {"action":"create","schedule":"@hourly"}`:                                "no skill and no prompt: set one of them",
 			`cron {"action":"run"}`:           "no such action: run",
 			`cron {"action":"delete","id":1}`: "no entry of this conversation: 1",
 			`cron {"action":"list"}`:          "0 entries",

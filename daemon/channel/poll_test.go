@@ -3,6 +3,7 @@ package channel_test
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -98,9 +99,10 @@ func TestNumbersBeginAgain(t *testing.T) {
 // TestFullDisk: while messages cannot be stored, none is confirmed, and polling pauses.
 func TestFullDisk(t *testing.T) {
 	bubble(t, func(r *rig) {
-		full := true
+		var full atomic.Bool // of two goroutines
+		full.Store(true)
 		r.m.Hook = func(c faultfs.Call) error {
-			if full && c.Op == "write" && strings.Contains(c.Name, "/telegram/") {
+			if full.Load() && c.Op == "write" && strings.Contains(c.Name, "/telegram/") {
 				return syscall.ENOSPC
 			}
 			return nil
@@ -111,7 +113,7 @@ func TestFullDisk(t *testing.T) {
 		if n := r.api.Count("getUpdates"); n > 100 || r.api.Unconfirmed() != 1 {
 			t.Errorf("%d polls, %d updates are not confirmed", n, r.api.Unconfirmed())
 		}
-		full = false
+		full.Store(false)
 		time.Sleep(2 * time.Minute)
 		r.want("HELLO")
 	})

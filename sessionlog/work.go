@@ -40,6 +40,24 @@ func (l *Log) AppendWork(w record.Work) error {
 	return nil
 }
 
+// CutAt ends the session after the line from, and returns the offset of the last marker up to
+// it, or 0. ok is false if the file has another line there.
+func (s *Session) CutAt(from *record.WorkFrom) (marker int64, ok bool, err error) {
+	for l, err := range s.Lines(0) {
+		if err != nil || l.Number > from.Line {
+			return 0, false, err
+		}
+		if l.Kind == record.KindMarker {
+			marker = l.Offset
+		}
+		if l.Number == from.Line && *record.NewWorkFrom(l.Number, l.Raw) == *from {
+			s.Size = min(s.Size, l.Offset+l.Size+1)
+			return marker, true, nil
+		}
+	}
+	return 0, false, nil
+}
+
 // OpenWork returns the session's work that may owe an outcome (S39), and its open question
 // (S41). It reads the complete file if the last marker has no open record.
 func (l *Log) OpenWork() (o record.OpenWork, err error) {

@@ -61,20 +61,16 @@ sessions show does. With --json, each is an object on a line.`,
 // the last compaction.
 func (c *app) showUpTo(ctx context.Context, id string, last *record.WorkFrom) error {
 	return c.readSession(id, func(s *sessionlog.Session) error {
-		from, found := int64(0), last == nil
-		for l, err := range s.Lines(0) {
-			if err != nil || found || l.Number > last.Line {
-				break // showSession reports an error
+		from := int64(0)
+		if last != nil {
+			marker, ok, err := s.CutAt(last)
+			if err != nil {
+				return err
 			}
-			if l.Kind == record.KindMarker {
-				from = l.Offset
+			if !ok {
+				return fmt.Errorf("%s: line %d changed after the work began: crabmem sessions show prints the session", s.Path, last.Line)
 			}
-			if found = *record.NewWorkFrom(l.Number, l.Raw) == *last; found {
-				s.Size = min(s.Size, l.Offset+l.Size+1)
-			}
-		}
-		if !found {
-			return fmt.Errorf("%s: line %d changed after the work began: crabmem sessions show prints the session", s.Path, last.Line)
+			from = marker
 		}
 		if !c.JSON {
 			c.Out.WriteByte('\n')

@@ -80,7 +80,14 @@ func (w *running) readFork() (ms []sessionlog.Message, err error) {
 		return nil, err
 	}
 	defer s.Close()
-	for l, err := range s.Lines(0) {
+	start, ok, err := s.CutAt(w.From)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, fmt.Errorf("session %s changed: line %d is not the one after which the work began", w.p.ID(), w.From.Line)
+	}
+	for l, err := range s.Lines(start) {
 		if err != nil {
 			return nil, err
 		}
@@ -90,11 +97,8 @@ func (w *running) readFork() (ms []sessionlog.Message, err error) {
 		case record.KindMessage:
 			ms = append(ms, l.Message)
 		}
-		if l.Number == w.From.Line && *record.NewWorkFrom(l.Number, l.Raw) == *w.From {
-			return ms, nil
-		}
 	}
-	return nil, fmt.Errorf("session %s changed: line %d is not the one after which the work began", w.p.ID(), w.From.Line)
+	return ms, nil
 }
 
 // spawn starts work unless a limit is reached. With forks, it begins with the messages of t.

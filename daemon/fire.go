@@ -185,7 +185,7 @@ func (s *scheduler) plan(now time.Time) time.Time {
 			*e = schedule{cron: c, running: e.running, started: e.started}
 			s.count(e, 0)
 			c.Failures = 0
-		} else if e.cron.Failures != c.Failures { // somebody edited the file
+		} else if e.cron.Failures != c.Failures { // the file was edited
 			e.failures = c.Failures
 		}
 		e.cron = c

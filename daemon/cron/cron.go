@@ -213,11 +213,8 @@ func (t *Table) Create(c Cron) (Cron, error) {
 func (t *Table) Delete(id uint64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := t.refresh(); err != nil {
+	if _, err := t.find(id); err != nil {
 		return err
-	}
-	if t.file.find(id) == nil {
-		return &NotFoundError{id}
 	}
 	next := t.file.clone()
 	next.entries = slices.DeleteFunc(next.entries, func(e entry) bool { return e.warning == "" && e.cron.ID == id })
@@ -229,12 +226,9 @@ func (t *Table) Delete(id uint64) error {
 func (t *Table) Bind(id, session uint64, file string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := t.refresh(); err != nil {
+	e, err := t.find(id)
+	if err != nil {
 		return err
-	}
-	e := t.file.find(id)
-	if e == nil {
-		return &NotFoundError{id}
 	}
 	if e.cron.SessionFile == file {
 		e.cron.Session = session
@@ -252,12 +246,9 @@ func (t *Table) Bind(id, session uint64, file string) error {
 func (t *Table) SetFailures(id uint64, n int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := t.refresh(); err != nil {
+	e, err := t.find(id)
+	if err != nil {
 		return err
-	}
-	e := t.file.find(id)
-	if e == nil {
-		return &NotFoundError{id}
 	}
 	if e.cron.Failures == n {
 		return nil
@@ -265,6 +256,17 @@ func (t *Table) SetFailures(id uint64, n int) error {
 	c := e.cron
 	c.Failures = n
 	return t.change(c, e.withFailures(c))
+}
+
+// find reads the file if it changed, and returns an entry. The caller holds mu.
+func (t *Table) find(id uint64) (*entry, error) {
+	if err := t.refresh(); err != nil {
+		return nil, err
+	}
+	if e := t.file.find(id); e != nil {
+		return e, nil
+	}
+	return nil, &NotFoundError{id}
 }
 
 // change replaces an entry and its text. The caller holds mu.

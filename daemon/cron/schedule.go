@@ -136,10 +136,10 @@ func (c *Cron) checkFires() error {
 // Next returns the first time after the given one at which a schedule is due in
 // a time zone. A schedule has five fields (minute, hour, day of the month,
 // month, day of the week: 0 or 7 is Sunday), six with seconds first, or seven
-// with a year last; or it is a name such as @daily. @every 90m is due at each multiple of
-// 90 minutes since 1970-01-01 UTC. If both a day of the month
-// and a day of the week are given, one match is enough. The reference counts
-// the days of the week from 1: there, 1 is Sunday.
+// with a year last; or it is a name such as @daily. @every 90m is due at each
+// multiple of 90 minutes since 1970-01-01 UTC. If both a day of the month and a
+// day of the week are given, one match is enough. The reference counts the days
+// of the week from 1: there, 1 is Sunday.
 //
 // If clocks are set forward, a time in the missing hour is due at the end of
 // that hour. If clocks are set back, a time in the repeated hour is due once,

@@ -85,10 +85,8 @@ func (c *app) channelOptions(session string) (channel.Options, error) {
 	if session == "" {
 		session = channel.Daily
 		if conf, err := c.loadConfig(); err == nil { // the daemon reports errors
-			for i := range conf.Agents {
-				if conf.Agents[i].Name == config.Crab && conf.Agents[i].Role != "" {
-					session = "one"
-				}
+			if of, _ := conf.Agent(config.Crab); of.Role != "" {
+				session = "one"
 			}
 		}
 	}

@@ -42,8 +42,11 @@ func (t *turn) shorten(name, text string) string {
 // fit measures the next request of an agent with a role. If the request does not fit the
 // model's context, fit compacts the session; the error means that it still does not fit.
 func (t *turn) fit(ctx context.Context) error {
+	if t.Agent.Offers == nil {
+		return nil
+	}
 	room := t.Models.ContextLimit(t.Agent.Model)
-	if t.Agent.Offers == nil || room == 0 {
+	if room == 0 {
 		return nil
 	}
 	if t.counted == 0 {

@@ -33,7 +33,7 @@ func ReadPrivateTOML(fsys vfs.FS, path string, v any) error {
 	return nil
 }
 
-// Invalid returns the error for a value in a file that is not valid, or nil if err is.
+// Invalid returns err as the error of a value in a file, or nil if err is nil.
 func Invalid(path string, err error) error {
 	if err == nil {
 		return nil

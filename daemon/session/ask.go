@@ -72,29 +72,21 @@ func (a *asks) cancel(session uint64) {
 // call before the tool runs.
 const replyWait = 100 * time.Millisecond
 
-// send sends a reply to a session's question. It returns false if none is pending.
-// The caller holds mu.
-func (a *asks) send(session uint64, reply string) bool {
-	q := a.pending[session]
-	if q == nil {
-		return false
-	}
-	delete(a.pending, session)
-	q.reply <- reply // does not block: capacity 1, first send
-	return true
-}
-
 // answer sends a reply to the question of a session. It returns a not_found
 // error if none is pending within replyWait.
 func (a *asks) answer(ctx context.Context, session uint64, reply string) error {
 	wait := time.After(replyWait)
 	for {
 		a.mu.Lock()
-		sent, changed := a.send(session, reply), a.changed
-		a.mu.Unlock()
-		if sent {
+		q := a.pending[session]
+		if q != nil {
+			delete(a.pending, session)
+			q.reply <- reply // does not block: capacity 1, first send
+			a.mu.Unlock()
 			return nil
 		}
+		changed := a.changed
+		a.mu.Unlock()
 		select {
 		case <-changed:
 		case <-wait:
@@ -164,7 +156,6 @@ func (m *Manager) ask(ctx context.Context, p *person, questions []agent.Question
 			questions[i].Options = []agent.Option{} // clients get a list
 		}
 	}
-	timeout := m.o.Setup().Config.Ask.Timeout
 	if a := p.approver; a != nil {
 		reply, err := a.Ask(ctx, questions[0], p.call)
 		missed.Store(err != nil)
@@ -179,6 +170,7 @@ func (m *Manager) ask(ctx context.Context, p *person, questions []agent.Question
 		}
 	}
 	agent.Emit(p.ctx, agent.Event{Kind: agent.AskUser, Questions: questions})
+	timeout := m.o.Setup().Config.Ask.Timeout
 	var why error
 	select {
 	case reply, ok := <-q.reply:

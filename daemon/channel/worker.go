@@ -123,8 +123,8 @@ func (w *worker) begin(cancel context.CancelFunc) (ok bool, err error) {
 func (w *worker) run(ctx context.Context, t *box.Turn) (op.Answer, string) {
 	d, release := w.Daemon(identity(w.conversation))
 	defer release()
-	wait := firstWait
-	for tries := 0; ; {
+	var retry client.Retry
+	for {
 		answer, err := w.try(ctx, d, t)
 		if err == nil {
 			return answer, answer.Content
@@ -136,18 +136,14 @@ func (w *worker) run(ctx context.Context, t *box.Turn) (op.Answer, string) {
 		if errors.Is(err, context.DeadlineExceeded) {
 			return answer, "Error: the run took too long."
 		}
-		if status == http.StatusBadGateway {
-			tries++
-		}
-		again := client.RepeatsRun(status, tries)
+		again := retry.Again(status)
 		w.Log.Warn("a run failed", "conversation", w.conversation, "again", again, "error", err)
 		if !again {
 			return answer, "Error: " + failure(status, err)
 		}
-		if !Pause(ctx, wait) {
+		if retry.Wait(ctx) != nil {
 			return answer, ""
 		}
-		wait = min(2*wait, maxWait)
 	}
 }
 

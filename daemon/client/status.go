@@ -1,8 +1,10 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"crabmem/daemon/errtable"
 	"crabmem/sessionlog"
@@ -12,7 +14,7 @@ import (
 // gone. Clients do not repeat a request that has it.
 const StatusCanceled = 499
 
-// maxTries limits the tries of a run that the daemon does not answer.
+// maxTries limits the runs that the daemon does not answer.
 const maxTries = 8
 
 // StatusOf returns the HTTP status and the row of an error of a request. Operations of RFC
@@ -53,14 +55,40 @@ func StatusOf(err error) (int, errtable.Row) {
 	return int(row.HTTP), row
 }
 
-// RepeatsRun reports whether a run with this status is repeated, after tries runs that the
-// daemon did not answer.
-func RepeatsRun(status, tries int) bool {
+// Retry repeats a run, with longer waits each time. The zero value has no runs.
+type Retry struct {
+	unanswered int // runs that the daemon did not answer
+	wait       time.Duration
+}
+
+// The waits of a Retry.
+const (
+	firstWait = time.Second
+	maxWait   = time.Minute
+)
+
+// Again reports whether a run that ended with a status is repeated.
+func (r *Retry) Again(status int) bool {
 	switch status {
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusConflict:
 		return true
 	case http.StatusBadGateway:
-		return tries < maxTries
+		r.unanswered++
+		return r.unanswered < maxTries
 	}
 	return false
+}
+
+// Wait waits before the next run. It returns the error of ctx if ctx ends before that.
+func (r *Retry) Wait(ctx context.Context) error {
+	r.wait = max(r.wait, firstWait)
+	t := time.NewTimer(r.wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	r.wait = min(2*r.wait, maxWait)
+	return nil
 }

@@ -217,8 +217,8 @@ func (g *Gateway) runHook(conversation string, m *box.Message) (string, error) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(conversation, hookOrigin), "/")
 	d := &client.Client{Addr: g.o.Daemon, Header: op.Header{As: conversation, By: crmem.Actor{Client: crmem.ClientHTTP}}}
 	defer d.Close() //nolint:errcheck // nothing is buffered
-	wait := time.Second
-	for tries := 0; ; {
+	var retry client.Retry
+	for {
 		content, err := g.tryHook(d, name, conversation, m)
 		if err == nil {
 			return content, nil
@@ -227,20 +227,14 @@ func (g *Gateway) runHook(conversation string, m *box.Message) (string, error) {
 			return "", err
 		}
 		p := g.problem(err)
-		if p.Status == http.StatusBadGateway {
-			tries++
-		}
-		again := client.RepeatsRun(p.Status, tries)
+		again := retry.Again(p.Status)
 		g.o.Log.Warn("webhook: a run failed", "again", again, "error", err)
 		if !again {
 			return "error: " + p.Detail, nil
 		}
-		select {
-		case <-time.After(wait):
-		case <-g.ending.Done():
-			return "", g.ending.Err()
+		if err := retry.Wait(g.ending); err != nil {
+			return "", err
 		}
-		wait = min(2*wait, time.Minute)
 	}
 }
 

@@ -267,8 +267,8 @@ func (b *Box) finish(conversation, id, content string) error {
 }
 
 // Read returns the answers after a sequence number, and a channel that is closed when a
-// conversation has a new answer. It removes those up to the number. If drain is set, it removes all
-// that it returns.
+// conversation has a new answer. It removes those up to the number. If drain is set, it
+// removes all that it returns.
 func (b *Box) Read(conversation string, seq uint64, drain bool) ([]Answer, <-chan struct{}, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -152,12 +153,7 @@ func (l *loop) accept(list []Message) error {
 }
 
 func (l *loop) isAllowed(sender string) bool {
-	for _, a := range l.Allowed {
-		if a == sender && sender != "" {
-			return true
-		}
-	}
-	return false
+	return sender != "" && slices.Contains(l.Allowed, sender)
 }
 
 // ignore counts a message of an unknown sender, and logs the count at most once an hour. Only

@@ -8,8 +8,8 @@ import (
 	"crabmem/daemon/box"
 )
 
-// send sends the oldest text of the conversation that has no outcome. It returns false if
-// there is none.
+// send sends the conversation's oldest text without an outcome. It returns false if each
+// text has an outcome.
 func (w *worker) send() (did bool, err error) {
 	a, err := w.claim()
 	if a == nil || err != nil {
@@ -45,35 +45,25 @@ func (w *worker) send() (did bool, err error) {
 // sent now. A text that was sent already, and has no outcome, becomes unknown.
 func (w *worker) claim() (next *box.Answer, err error) {
 	err = w.box.Update(w.conversation, func(f *box.File) (changed bool) {
-		for i := range f.Answers {
+		for i := 0; i < len(f.Answers); i++ {
 			switch a := &f.Answers[i]; a.State {
 			case box.Sending:
 				w.Log.Error("a text may be missing: the channel stopped while it was sent", "conversation", w.conversation, "part", a.Number, "of", a.Of)
 				w.end(f, i, box.Unknown, "")
-				return w.rest(f, &next)
+				changed = true
 			case box.Pending:
-				return w.rest(f, &next)
+				a.State = box.Sending
+				sent := *a
+				next = &sent
+				return true
 			}
 		}
-		return false
+		return changed
 	})
 	if err != nil {
 		return nil, err
 	}
 	return next, nil
-}
-
-// rest makes the oldest pending text the next one. It reports that f changed.
-func (w *worker) rest(f *box.File, next **box.Answer) bool {
-	for i := range f.Answers {
-		if a := &f.Answers[i]; a.State == box.Pending {
-			a.State = box.Sending
-			sent := *a
-			*next = &sent
-			break
-		}
-	}
-	return true
 }
 
 // settle stores the outcome of a text.
@@ -101,7 +91,7 @@ func (w *worker) end(f *box.File, i int, state box.State, id string) {
 	}
 }
 
-// dropTexts makes each text without an outcome failed.
+// dropTexts marks each text without an outcome as failed.
 func (w *worker) dropTexts() error {
 	return w.box.Update(w.conversation, func(f *box.File) bool {
 		for i := range f.Answers {

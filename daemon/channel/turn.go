@@ -12,10 +12,10 @@ import (
 type command string
 
 const (
-	none command = ""
-	help command = "/help"
-	stop command = "/stop"
-	anew command = "/new"
+	none  command = ""
+	help  command = "/help"
+	stop  command = "/stop"
+	fresh command = "/new"
 )
 
 const helpText = `/new begins a session: the agent does not see the messages before it.
@@ -26,7 +26,7 @@ const helpText = `/new begins a session: the agent does not see the messages bef
 // parse returns the command that a message is.
 func parse(text string) command {
 	switch c := command(strings.TrimSpace(text)); c {
-	case help, stop, anew, "/start":
+	case help, stop, fresh, "/start":
 		if c == "/start" { // Telegram sends it when a person opens the conversation
 			return help
 		}
@@ -43,7 +43,7 @@ const (
 // next returns the open turn of the conversation, or carries out a command, or stores a turn
 // of the oldest messages and returns it. It returns false if nothing is to be done.
 func (w *worker) next() (turn *box.Turn, did bool, err error) {
-	fresh, err := w.atBoundary()
+	crossed, err := w.atBoundary()
 	if err != nil {
 		return nil, false, err
 	}
@@ -60,15 +60,15 @@ func (w *worker) next() (turn *box.Turn, did bool, err error) {
 		did = true
 		switch m := &f.Waiting[0]; {
 		case m.Content == "":
-			w.instead(f, "Only text can be read yet. Pictures, voice messages, and files are ignored.")
+			w.endWith(f, "Only text can be read yet. Pictures, voice messages, and files are ignored.")
 		case parse(m.Content) == help:
-			w.instead(f, helpText)
-		case parse(m.Content) == anew:
+			w.endWith(f, helpText)
+		case parse(m.Content) == fresh:
 			f.Fresh = true
-			w.instead(f, "The next message begins a session.")
+			w.endWith(f, "The next message begins a session.")
 		default:
 			turn = compose(f)
-			turn.New = f.Fresh || fresh || turn.Session == "" && strings.Contains(w.conversation, "/")
+			turn.New = f.Fresh || crossed || turn.Session == "" && strings.Contains(w.conversation, "/")
 			if turn.New {
 				turn.Session = ""
 			}
@@ -89,8 +89,8 @@ func lastStop(f *box.File) int {
 	return -1
 }
 
-// dropUntil ends the messages up to a command to stop. If the turn is open, its run has ended or ends with
-// the connection to the daemon.
+// dropUntil ends the messages up to a command to stop. The run of an open turn has ended, or
+// ends with the connection to the daemon.
 func (w *worker) dropUntil(f *box.File, command int) {
 	text := "No run is active."
 	switch dropped := command; {
@@ -110,8 +110,8 @@ func (w *worker) dropUntil(f *box.File, command int) {
 	w.notice(f, id, text)
 }
 
-// instead ends the oldest message with a notice.
-func (w *worker) instead(f *box.File, text string) {
+// endWith ends the oldest message with a notice in place of an answer.
+func (w *worker) endWith(f *box.File, text string) {
 	id := f.Waiting[0].ID
 	f.End(1)
 	w.notice(f, id, text)

@@ -18,8 +18,8 @@ type worker struct {
 	cancel       context.CancelFunc // of the active run or wait; nil: none
 }
 
-// wake begins a worker for a conversation, unless there is one. With stopRun it ends the active run:
-// the file contains the command.
+// wake begins a conversation's worker, unless it runs. With stopRun it ends the active run: the
+// file contains the command.
 func (l *loop) wake(conversation string, stopRun bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,8 +105,8 @@ func (w *worker) answer(t *box.Turn) error {
 	})
 }
 
-// begin makes cancel the way to end the run of a turn. It returns false if a command to stop
-// has arrived since next looked: wake found no run then.
+// begin stores cancel, with which wake ends a turn's run. It returns false if a command to stop
+// arrived after next read the file: wake found no run then.
 func (w *worker) begin(cancel context.CancelFunc) (ok bool, err error) {
 	w.mu.Lock()
 	w.cancel = cancel

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// sweepDaily sweeps every day, first some minutes after the start, until Stop.
+// sweepDaily sweeps 10 minutes after the start, and then every day, until Stop.
 func (r *Roles) sweepDaily() {
 	for wait := 10 * time.Minute; ; wait = 24 * time.Hour {
 		select {

@@ -1,7 +1,6 @@
 package role
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -159,19 +158,7 @@ func TestChannelFirst(t *testing.T) {
 	for _, n := range []int{10, 32} {
 		bubble(t, func(r *rig) {
 			r.config.Roles.Workers = n
-			r.reply = func(q *request) answer {
-				switch {
-				case q.of == record.Worker:
-					return later(time.Minute, call("bash", `{"command":"1m"}`))
-				case q.last() == "go":
-					a := answer{}
-					for i := range n {
-						a.calls = append(a.calls, fmt.Sprintf(`%s {"task":"t%d"}`, SpawnWorker, i))
-					}
-					return a
-				}
-				return say("fine")
-			}
+			r.reply = spawnAll(n, later(time.Minute, call("bash", `{"command":"1m"}`)))
 			r.send("user", "go")
 			for range 3 {
 				r.settle(90 * time.Second)

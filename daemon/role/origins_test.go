@@ -68,14 +68,14 @@ func mayCall(ids []string, name, worker string) bool {
 // others. Each text says on whose behalf it was written, as at[tg:1 user].
 type origins struct {
 	*rig
-	rand    *rand.Rand
-	runs    int
-	at      map[int][]string // the identities of each run
-	calls   int
-	allowed map[string]string // by the number of a call: what it must not do, or ""
-	wrong   []string
-	spawned int // works that others than admins gave out
-	denied  int
+	rand      *rand.Rand
+	runs      int
+	at        map[int][]string // the identities of each run
+	calls     int
+	forbidden map[string]string // the tools of forbidden calls, by the numbers of the calls
+	wrong     []string
+	spawned   int // works that others than admins gave out
+	denied    int
 }
 
 var (
@@ -177,7 +177,7 @@ func (o *origins) model(q *request) answer {
 		}
 		if !mayCall(ids, name, worker) {
 			o.denied++
-			o.allowed[fmt.Sprint(o.calls)] = name
+			o.forbidden[fmt.Sprint(o.calls)] = name
 		} else if name == SpawnWorker && !mayCall(ids, tool.Bash, "") {
 			o.spawned++
 		}
@@ -196,7 +196,7 @@ func (o *origins) results(q *request, here string) {
 				continue
 			}
 			result := q.Messages[i+1+n].Content
-			if what := o.allowed[tag[1]]; what != "" && !strings.HasPrefix(result, "tool not available") && !strings.Contains(result, "is not in your members list") && !strings.Contains(result, "no such") && !strings.Contains(result, "is not available") {
+			if what := o.forbidden[tag[1]]; what != "" && !strings.HasPrefix(result, "tool not available") && !strings.Contains(result, "is not in your members list") && !strings.Contains(result, "no such") && !strings.Contains(result, "is not available") {
 				o.wrong = append(o.wrong, fmt.Sprintf("%s: %s of %s said %q", here, what, c.Function.Arguments, result))
 			}
 		}
@@ -215,7 +215,7 @@ func (o *origins) into(creator, sender, maker string) {
 // originHistory runs one history, and returns what was wrong.
 func originHistory(t *testing.T, seed uint64) (wrong []string, spawned, denied int) {
 	bubble(t, func(r *rig) {
-		o := &origins{rig: r, rand: rand.New(rand.NewPCG(seed, 2)), at: make(map[int][]string), allowed: make(map[string]string)}
+		o := &origins{rig: r, rand: rand.New(rand.NewPCG(seed, 2)), at: make(map[int][]string), forbidden: make(map[string]string)}
 		r.config.Origins = originRules
 		r.config.Agents[1].Members = []string{"coder", "plain"}
 		r.reply = o.model

@@ -28,7 +28,7 @@ type parent struct {
 	// Guarded by Roles.mu.
 	timer *time.Timer // of the next wake, or nil
 	first time.Time   // when the first outcome asked for that wake
-	owed  []string    // senders for whose work the last program owes a wake
+	owed  []string    // senders of what was delivered before the start and has no answer
 }
 
 func newParent(r *Roles, p *work.Parent) *parent {
@@ -182,11 +182,10 @@ func (r *Roles) wake(id string) {
 		return
 	}
 	c := r.o.Setup().Config
-	stale := false // other senders gave out work while the wake waited for its turn
-	var run session.Run
-	run = session.Run{Session: l, Sender: p.sender(l.CreatedBy()),
+	sender, stale := p.sender(l.CreatedBy()), false // stale: others gave out work before the wake had the run slot
+	run := session.Run{Session: l, Sender: sender,
 		Begin: func(s *agent.Session) (bool, error) {
-			if stale = p.sender(l.CreatedBy()) != run.Sender; stale {
+			if stale = p.sender(l.CreatedBy()) != sender; stale {
 				return false, nil
 			}
 			ms, err := p.deliver()
@@ -230,8 +229,8 @@ func (r *Roles) wake(id string) {
 // wakeRetry is the pause after a wake without a delivery.
 const wakeRetry = 5 * time.Minute
 
-// owes notes who gave out the delivered work, and who answered the questions, that the next
-// wake answers.
+// owes stores who gave out the delivered work, and who answered the questions, for the next
+// wake.
 func (p *parent) owes(list []record.Work) {
 	var senders []string
 	for _, w := range list {

@@ -91,12 +91,12 @@ func (r *Roles) resume(id string) {
 		}
 	}
 	c := r.o.Setup().Config.Roles
-	ids, err := p.Owed(c.Wakes)
+	owed, err := p.Owed(c.Wakes)
 	if err != nil {
 		r.o.Log.Warn("resume work", "session", id, "error", err)
 	}
-	p.owes(ids)
-	if len(ids) > 0 || p.Inbox() > 0 {
+	p.owes(owed)
+	if len(owed) > 0 || p.Inbox() > 0 {
 		r.wakeAfter(p, recoveryDelay, recoveryDelay)
 	}
 }

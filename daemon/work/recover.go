@@ -272,7 +272,7 @@ func (p *Parent) sweep(children map[string]string) (did []Recovered, err error) 
 
 // Discard moves the sessions of delivered work whose last outcome is from before a time
 // into the trash, and returns their IDs.
-func (p *Parent) Discard(before time.Time) (gone []string, err error) {
+func (p *Parent) Discard(before time.Time) (ids []string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	started, err := p.started("")
@@ -288,9 +288,9 @@ func (p *Parent) Discard(before time.Time) (gone []string, err error) {
 			err = errors.Join(err, derr)
 			continue
 		}
-		gone = append(gone, i.Session)
+		ids = append(ids, i.Session)
 	}
-	return gone, err
+	return ids, err
 }
 
 // Items returns the open work of the parent, in no order.
@@ -303,9 +303,9 @@ func (p *Parent) Items() (items []*Item) {
 	return items
 }
 
-// Owed returns the work whose outcomes were delivered and have no answer after them, with
-// its ID, and the answers of users, with the ID and who gave them. It returns none after more
-// than wakes deliveries since the last user message.
+// Owed returns what was delivered and has no answer after it: work, by its ID, and users'
+// answers, by the question's ID and who answered. The list is empty after more than wakes
+// deliveries since the last user message.
 func (p *Parent) Owed(wakes int) (owed []record.Work, err error) {
 	s, err := p.home.Sessions.Read(p.log.ID())
 	if err != nil {
@@ -321,11 +321,11 @@ func (p *Parent) Owed(wakes int) (owed []record.Work, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if w, ok := record.ParseWork(l.Raw); ok && l.Kind == record.KindUnknown {
-			if w.Ask != nil {
-				w = *w.Ask
+		if l.Kind == record.KindUnknown {
+			if w, ok := record.ParseWork(l.Raw); ok {
+				q := cmp.Or(w.Ask, &w) // of an open record, or of an ask
+				asked[record.AskID(q.N)] = cmp.Or(q.To, asked[record.AskID(q.N)])
 			}
-			asked[record.AskID(w.N)] = cmp.Or(w.To, asked[record.AskID(w.N)])
 		}
 		if l.Kind != record.KindMessage {
 			continue

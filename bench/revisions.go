@@ -264,7 +264,7 @@ func (r *revision) kinds() []func(query string) error {
 	}
 }
 
-// cpu returns the CPU time that the servers and the processes of the kinds have used.
+// cpu returns the CPU time that the servers and the kinds' processes have used.
 func (r *revision) cpu() (time.Duration, error) {
 	sum := r.used
 	for _, c := range r.servers {

@@ -33,7 +33,7 @@ func cronScope(c *cron.Cron) (tool.Scope, error) {
 // runCron sends the message of an entry to its session. The session's file
 // identifies it, also after a restart. A missing file is an error. An entry for
 // cron.NewSession gets a new session of its agent. A skill that the session does not
-// have is an error, without a call of the model.
+// have is an error, without a model call.
 func (d *Daemon) runCron(ctx context.Context, c cron.Cron) error {
 	l, err := d.cronSession(ctx, c)
 	if err != nil {

@@ -18,7 +18,7 @@ func addCron(t *testing.T, d *Daemon, c op.NewCron) (op.Cron, error) {
 	return op.AddCron.Do(t.Context(), op.Local{On: d.on(&request{ctx: t.Context()})}, c)
 }
 
-// TestCronTimeout ends a run after the limit of its entry. The time until another run of
+// TestCronTimeout ends a run after its entry's limit. The time until another run of
 // the session ends does not count.
 func TestCronTimeout(t *testing.T) {
 	for timeout, want := range map[string]time.Duration{"": 10 * time.Minute, "30m": 30 * time.Minute} {

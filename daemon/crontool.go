@@ -30,7 +30,7 @@ type cronArgs struct {
 }
 
 // cronTool returns the tool cron of channels. It carries out the rows of crons for the
-// session of the call. An entry that it makes never exceeds the run that makes it.
+// calling session. An entry that it makes never exceeds the run that makes it.
 func (d *Daemon) cronTool() tool.Tool {
 	t := tool.New(role.Cron, "Schedule messages to yourself in this conversation.", func(ctx context.Context, c tool.Call, args cronArgs) (string, error) {
 		t := agent.TurnOf(ctx)

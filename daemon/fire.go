@@ -107,7 +107,7 @@ func (s *scheduler) count(e *schedule, n int) {
 	}
 }
 
-// state adds the state of the entry's runs.
+// state adds the state of an entry's runs.
 func (s *scheduler) state(c *op.Cron) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"crabmem/daemon/cron"
 )
 
-// TestIdleWeek checks that an idle daemon with a channel makes no call of the model in a
+// TestIdleWeek checks that an idle daemon with a channel makes no model call in a
 // week. As a control, a cron entry for each minute makes one call a minute, in the time that
 // CRABMEM_IDLE sets.
 func TestIdleWeek(t *testing.T) {

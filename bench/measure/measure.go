@@ -221,7 +221,7 @@ func Resident(pid int) (uint64, error) {
 	return 0, fmt.Errorf("%s: no RssAnon", name)
 }
 
-// CPUOf returns the CPU time, user and system, that the threads of a process have used.
+// CPUOf returns the CPU time, user and system, that a process's threads have used.
 func CPUOf(pid int) (sum time.Duration, err error) {
 	names, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	for _, name := range names {

@@ -105,7 +105,7 @@ func (c *app) demoWork(ctx context.Context) (w workDemo, err error) {
 	defer stop()
 	shown := make(chan error, 1)
 	events := op.FollowEvents.All(following, cl, op.EventFilter{})
-	go func() { // ends with the answer of a wake, or with following
+	go func() { // ends with a wake's answer, or with following
 		var err error
 		w.Answer, err = c.showWork(events)
 		shown <- err
@@ -185,7 +185,7 @@ func (demoModel) Stream(_ context.Context, q model.Request) iter.Seq2[model.Chun
 // demoReady begins the answer.
 const demoReady = "Release 2.4"
 
-// demoCall is a call of a tool with one argument.
+// demoCall is a tool call with one argument.
 type demoCall struct{ tool, key, value string }
 
 // demoStep returns a response's text and calls.
@@ -219,7 +219,7 @@ func demoStep(q *model.Request) (text string, calls []demoCall) {
 	return demoReport(q), nil
 }
 
-// demoWork returns the second text of the row whose first text is a user message.
+// demoWork finds the row whose first text is a user message, and returns its second text.
 func demoWork(q *model.Request, rows [][2]string) string {
 	for i := range q.Messages {
 		for _, row := range rows {
@@ -236,7 +236,7 @@ func demoReport(q *model.Request) string {
 	var results []string // of workers
 	branches, all := 0, len(demoTasks)+len(demoThoughts)
 	for i := range q.Messages {
-		worker := false // the line before is the heading of a worker
+		worker := false // the line before is a worker's heading
 		for line := range strings.Lines(q.Messages[i].Content) {
 			if worker {
 				results = append(results, strings.TrimSpace(line))

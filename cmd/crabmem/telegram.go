@@ -17,7 +17,7 @@ func telegramCommand(c *app) *cobra.Command {
 		GroupID: groupAgents,
 		Short:   "answer messages of a Telegram bot",
 		Long: `Answer the messages that people send to a Telegram bot in private chats. The
-agent crab of the daemon answers. The command is a process of its own: it keeps
+daemon's agent crab answers. The command is a separate process: it keeps
 messages while the daemon is stopped, and never exits because of the network.
 
 It reads config/telegram.toml in the home directory, of mode 0600:
@@ -80,7 +80,7 @@ type webhookDeleted struct {
 	Deleted bool `json:"deleted"`
 }
 
-// channelOptions returns the options of a channel. session is the key of its configuration.
+// channelOptions returns a channel's options. session is the key in its configuration.
 func (c *app) channelOptions(session string) (channel.Options, error) {
 	if session == "" {
 		session = channel.Daily

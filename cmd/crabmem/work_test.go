@@ -36,7 +36,7 @@ func (m heldModel) Stream(ctx context.Context, q model.Request) iter.Seq2[model.
 	return m.demoModel.Stream(ctx, q)
 }
 
-// TestWorkTailFollows follows all work of a channel, and one work: calls, status, and
+// TestWorkTailFollows follows a channel's work, and one work: calls, status, and
 // outcome arrive, and the command for one work ends with it.
 func TestWorkTailFollows(t *testing.T) {
 	t.Parallel()

@@ -43,11 +43,11 @@ does, or an event, as crabmem events does.`,
 	return c.outputs(cmd, of[role.View](), of[eventLine]())
 }
 
-// workTailer prints work of a session, or of all sessions without a session.
+// workTailer prints a session's work, or all sessions' work if Session is empty.
 type workTailer struct {
 	eventPrinter
 	op.WorkID
-	children map[string]string // the work of each session that does work
+	children map[string]string // by the session that does the work
 	progress *cli.Progress
 }
 
@@ -96,7 +96,7 @@ func (t *workTailer) follows(session, work string) bool {
 	return (t.Session == "" || t.Session == session) && (t.Work == "" || t.Work == work)
 }
 
-// look prints work that was not printed before, and the end of the only work.
+// look prints work that was not printed before, and how the only work ended.
 func (t *workTailer) look(ctx context.Context, d *client.Client) (ended bool, err error) {
 	list := make([]role.View, 1)
 	if t.Work != "" {
@@ -145,7 +145,7 @@ func (t *workTailer) show(ctx context.Context, d *client.Client, e *agent.Event)
 		}
 		v, err := op.ShowWork.Do(ctx, d, op.WorkID{Session: e.Session, Work: e.ID})
 		t.children[v.Child] = v.Session + "/" + v.ID
-		if err != nil || hasEnded(&v) && e.Kind == agent.WorkStarted { // the event of its end follows
+		if err != nil || hasEnded(&v) && e.Kind == agent.WorkStarted { // its end event follows
 			return false, err
 		}
 		return t.state(&v)

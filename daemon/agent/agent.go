@@ -174,7 +174,7 @@ type Runner struct {
 	// Record returns the text to keep for the result of a tool or a summary. It
 	// may be nil.
 	Record func(text string) string
-	// KeepResult writes a long result of a tool to a new file. It may be nil.
+	// KeepResult writes a tool's long result to a new file. It may be nil.
 	KeepResult func(name, text string) error
 	// Redact returns a redaction of the text of a response, which shows and keeps what
 	// it returns. It may be nil, and so may its result.

@@ -236,7 +236,7 @@ func (t *turn) limit() int {
 	return t.Agent.CompactThreshold
 }
 
-// now returns the tokens of the context, as counted last and estimated since.
+// now returns the context's tokens, as counted last and estimated since.
 func (t *turn) now() int {
 	return t.full + Size(t.Session.Messages[min(t.counted, len(t.Session.Messages)):])/bytesPerToken
 }

@@ -16,7 +16,7 @@ import (
 // maxResult limits a tool's result in a request of an agent with a role, in bytes.
 const maxResult = 16 << 10
 
-// shorten returns the beginning and the end of a long result, and where all of it is. An
+// shorten returns a long result's beginning and end, and where all of it is. An
 // agent without a role receives the result as it is.
 func (t *turn) shorten(name, text string) string {
 	if t.Agent.Offers == nil || len(text) <= maxResult || t.KeepResult == nil || t.Session.Results == "" {

@@ -78,7 +78,7 @@ func TestLongResultGoesToAFile(t *testing.T) {
 	}
 }
 
-// TestRequestThatDoesNotFit checks that a request above the context of the model is not
+// TestRequestThatDoesNotFit checks that a request above the model's context is not
 // sent for an agent with a role: the session is compacted, or the run fails with the
 // figures.
 func TestRequestThatDoesNotFit(t *testing.T) {

@@ -1,4 +1,4 @@
-// Package box stores the conversations of the webhook and of channels in files: messages to
+// Package box stores webhook and channel conversations in files: messages to
 // agents that have no answer yet, and answers that no client has read or no platform has.
 package box
 
@@ -41,7 +41,7 @@ const (
 // lockWait is the maximum wait for another process that changes a conversation.
 const lockWait = 10 * time.Second
 
-// withLock calls change with the lock on the conversations in a directory of a home. A Box
+// withLock calls change with the lock on a home directory's conversations. A Box
 // reads and replaces a file under it, and so does Purge: a Box cannot write a purged text
 // back.
 func withLock(fsys vfs.FS, home, dir string, change func() error) (err error) {
@@ -79,11 +79,11 @@ type Options struct {
 	Dir  string        // one of Dirs
 	Keep time.Duration // of answers, and of the IDs of answered messages
 	Now  func() time.Time
-	// PerConversation limits the messages of a conversation without an answer. 0: no limit.
+	// PerConversation limits a conversation's messages without an answer. 0: no limit.
 	PerConversation int
 }
 
-// Open reads the conversations in a directory of a home. It removes those without messages
+// Open reads a home directory's conversations. It removes those without messages
 // of the time Keep. With an error about files that it cannot read, the others are usable.
 func Open(o Options) (*Box, error) {
 	b := &Box{Options: o, path: filepath.Join(o.Home, o.Dir), waiting: make(map[string]int), sizes: make(map[string]int), changed: make(chan struct{})}

@@ -2,7 +2,7 @@ package box
 
 import "time"
 
-// Channel is the part of a File that only channels use.
+// Channel is what only channels use in a File.
 type Channel struct {
 	Turn    *Turn     `json:"turn,omitempty"`    // its messages wait; it has no answer yet
 	Session string    `json:"session,omitempty"` // of the newest turn; empty: the latest one of agent and sender
@@ -20,7 +20,7 @@ type Turn struct {
 	New     bool     `json:"new,omitempty"`     // begin a session
 }
 
-// Part describes an answer that a channel sends: a part of the answer to a turn.
+// Part describes what a channel sends: one part of a turn's answer.
 type Part struct {
 	Turn   string `json:"turn,omitempty"` // the first ID of the turn
 	Kind   Kind   `json:"kind,omitempty"`
@@ -30,7 +30,7 @@ type Part struct {
 	Remote string `json:"remote,omitempty"` // the platform's ID of the sent message
 }
 
-// Kind is the kind of a text that a channel sends.
+// Kind is what a channel sends.
 type Kind string
 
 // The kinds.
@@ -39,7 +39,7 @@ const (
 	Notice Kind = "notice" // of the channel
 )
 
-// State is the delivery state of a Part.
+// State is a Part's delivery state.
 type State string
 
 // The states. Delivered texts are not kept.
@@ -54,7 +54,7 @@ const (
 // IsOpen reports whether the delivery has no outcome yet.
 func (p *Part) IsOpen() bool { return p.State == Pending || p.State == Sending }
 
-// Update calls change with the content of a conversation, and stores the content if change
+// Update calls change with a conversation's content, and stores the content if change
 // returns true. A conversation without a file is not created.
 func (b *Box) Update(conversation string, change func(*File) bool) error {
 	b.mu.Lock()

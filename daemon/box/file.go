@@ -27,7 +27,7 @@ type Answer struct {
 	Part              // zero: clients of the webhook read the answer
 }
 
-// File is the content of the file of a conversation.
+// File is the content of a conversation's file.
 type File struct {
 	Conversation string    `json:"conversation"` // its identity
 	Waiting      []Message `json:"waiting"`      // without an answer
@@ -40,14 +40,14 @@ type File struct {
 	now   func() time.Time
 }
 
-// done is an answered message. Sum is that of the message.
+// done is an answered message, with the message's digest.
 type done struct {
 	ID  string    `json:"id"`
 	Sum string    `json:"sum"`
 	At  time.Time `json:"at"`
 }
 
-// read returns the content of a file without answers and IDs that are older than Keep. A
+// read returns a file's content without answers and IDs that are older than Keep. A
 // missing file is empty.
 func (b *Box) read(path string) (f File, err error) {
 	f.now = b.Now
@@ -68,7 +68,7 @@ func (b *Box) read(path string) (f File, err error) {
 	return f, nil
 }
 
-// write replaces the file of a conversation. A later process finds the content before or
+// write replaces a conversation's file. A later process finds the content before or
 // after it.
 func (b *Box) write(f *File) error {
 	text, err := json.Marshal(f)
@@ -86,7 +86,7 @@ func (b *Box) write(f *File) error {
 	return err
 }
 
-// count notes the size of a conversation, and what is to be done in it.
+// count stores a conversation's size, and how many messages and parts are open in it.
 func (b *Box) count(f *File) {
 	b.sizes[f.Conversation] = f.bytes
 	n := len(f.Waiting)

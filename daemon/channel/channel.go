@@ -1,4 +1,4 @@
-// Package channel answers the messages of a chat platform: it stores them, asks the daemon,
+// Package channel answers a chat platform's messages: it stores them, asks the daemon,
 // and sends the answers. FORMAT.md describes its files and what a crash leaves.
 package channel
 
@@ -18,7 +18,7 @@ import (
 	"crabmem/daemon/op"
 )
 
-// The limits of a channel.
+// A channel's limits.
 const (
 	keep       = 48 * time.Hour // of IDs of messages
 	maxWaiting = 64             // messages of a conversation without an answer
@@ -46,7 +46,7 @@ type Platform struct {
 	TypingTime time.Duration
 }
 
-// SendError is the error of a text that the platform did not send.
+// SendError is the error for a text that the platform did not send.
 type SendError struct {
 	Err   error
 	Retry bool          // it may be sent later
@@ -57,15 +57,15 @@ type SendError struct {
 func (e *SendError) Error() string { return e.Err.Error() }
 func (e *SendError) Unwrap() error { return e.Err }
 
-// Message is a message of a person.
+// Message is a person's message.
 type Message struct {
-	ID           string // of the platform, in the conversation
+	ID           string // the platform's, in the conversation
 	Conversation string // the sender's identity; in a topic, a slash and its name follow
-	Sender       string // ID of the platform
+	Sender       string // the platform's ID
 	Text         string // empty: the message has no text
 }
 
-// identity returns the sender of a conversation's messages.
+// identity returns a conversation's sender.
 func identity(conversation string) string {
 	id, _, _ := strings.Cut(conversation, "/")
 	return id
@@ -79,12 +79,12 @@ type Options struct {
 	Now     func() time.Time
 	Allowed []string // senders; the others are ignored
 	Session Boundary
-	// Daemon returns a caller of the daemon for an identity, and a function that releases
+	// Daemon returns a daemon caller for an identity, and a function that releases
 	// it. The empty identity is the owner.
 	Daemon func(identity string) (op.Caller, func())
 }
 
-// loop answers the messages of a platform.
+// loop answers a platform's messages.
 type loop struct {
 	Options
 	p    *Platform
@@ -97,7 +97,7 @@ type loop struct {
 	mu      sync.Mutex
 	workers map[string]*worker // by conversation
 
-	ignored  int // messages of unknown senders since the last line of the log
+	ignored  int // messages of unknown senders since the last log line
 	reported time.Time
 }
 

@@ -14,7 +14,7 @@ import (
 	"crabmem/daemon/op"
 )
 
-// idOf returns the ID of a message in the files.
+// idOf returns a message's ID in the files.
 func idOf(chat, message int64) string {
 	sum := sha256.Sum256(fmt.Append(nil, "tg:", chat, "\x00", message))
 	return hex.EncodeToString(sum[:16])
@@ -35,7 +35,7 @@ func TestAnswer(t *testing.T) {
 	})
 }
 
-// TestRestart: after a restart nothing is answered again, also if the updates are delivered
+// TestRestart: a restart repeats no answer, also if the updates are delivered
 // again.
 func TestRestart(t *testing.T) {
 	bubble(t, func(r *rig) {
@@ -78,7 +78,8 @@ func TestRedelivery(t *testing.T) {
 	})
 }
 
-// TestQueued: messages that arrive during a run become one turn afterwards, with the first ID as its request.
+// TestQueued: messages that arrive during a run become one turn afterwards, with the first ID
+// as its request.
 func TestQueued(t *testing.T) {
 	bubble(t, func(r *rig) {
 		release := make(chan struct{})
@@ -230,7 +231,7 @@ func TestTyping(t *testing.T) {
 	})
 }
 
-// TestTooMany: a conversation with too many messages is told so, and delays no other one.
+// TestTooMany: a conversation with too many messages gets a notice, and delays no other one.
 func TestTooMany(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.down, r.ignores = true, true
@@ -250,7 +251,7 @@ func TestTooMany(t *testing.T) {
 	})
 }
 
-// TestOneProcess: a second channel of the home does not start.
+// TestOneProcess: a home's second channel does not start.
 func TestOneProcess(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.start()

@@ -102,7 +102,7 @@ func crashAt(t *testing.T, call int, kill bool, mistake control) (bad []string, 
 	return bad, hit
 }
 
-// spoil changes a disk to that of a channel with a mistake.
+// spoil changes a disk as a channel with a mistake would.
 func spoil(t *testing.T, m *faultfs.Mem, mistake control) {
 	list, _ := m.ReadDir(home + "/telegram")
 	for _, e := range list {

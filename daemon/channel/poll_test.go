@@ -58,7 +58,7 @@ func TestOwnerActs(t *testing.T) {
 	}
 }
 
-// TestOtherPoll: if another program polls, the channel is silent for the time of a poll, then
+// TestOtherPoll: if another program polls, the channel is silent for a poll's time, then
 // backs off, and logs it once.
 func TestOtherPoll(t *testing.T) {
 	bubble(t, func(r *rig) {
@@ -96,7 +96,7 @@ func TestNumbersBeginAgain(t *testing.T) {
 	})
 }
 
-// TestFullDisk: while messages cannot be stored, none is confirmed, and polling pauses.
+// TestFullDisk: the channel confirms no message that it cannot store, and polling pauses.
 func TestFullDisk(t *testing.T) {
 	bubble(t, func(r *rig) {
 		var full atomic.Bool // of two goroutines

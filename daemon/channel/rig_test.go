@@ -141,7 +141,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// ids returns the IDs in the file of a chat on a disk.
+// ids returns the IDs in a chat's file on a disk.
 func ids(m *faultfs.Mem, chat int64) (list []string) {
 	for _, f := range files(m) {
 		if f.Conversation == fmt.Sprint("tg:", chat) {
@@ -156,7 +156,7 @@ func ids(m *faultfs.Mem, chat int64) (list []string) {
 	return list
 }
 
-// file is a file of the channel.
+// file is a channel file.
 type file struct {
 	Conversation string
 	Waiting      []struct{ ID, Content string }

@@ -66,7 +66,7 @@ func (w *worker) claim() (next *box.Answer, err error) {
 	return next, nil
 }
 
-// settle stores the outcome of a text.
+// settle stores a text's outcome.
 func (w *worker) settle(a *box.Answer, state box.State, id string) error {
 	return w.box.Update(w.conversation, func(f *box.File) bool {
 		for i := range f.Answers {
@@ -79,7 +79,7 @@ func (w *worker) settle(a *box.Answer, state box.State, id string) error {
 	})
 }
 
-// end sets the outcome of a text, and adds a notice about an unknown one of an agent.
+// end sets a text's outcome, and adds a notice about an agent's text with an unknown one.
 func (w *worker) end(f *box.File, i int, state box.State, id string) {
 	a := &f.Answers[i]
 	a.State, a.Remote = state, id

@@ -112,7 +112,7 @@ func TestCrashWhileSending(t *testing.T) {
 	}
 }
 
-// TestBlocked: texts of a person who blocked the bot are dropped, and others are sent.
+// TestBlocked: the channel drops texts to a person who blocked the bot, and sends others.
 func TestBlocked(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.api.Queue("sendMessage", telegramtest.Blocked)

@@ -8,7 +8,7 @@ import (
 	"crabmem/daemon/op"
 )
 
-// command is a command of the channel. Other words after a slash name skills.
+// command is a channel command. Other words after a slash name skills.
 type command string
 
 const (
@@ -36,11 +36,11 @@ func parse(text string) command {
 }
 
 const (
-	separator = "\n\n"    // between the messages of a turn
+	separator = "\n\n"    // between a turn's messages
 	maxTurn   = 256 << 10 // bytes of a turn of several messages
 )
 
-// next returns the open turn of the conversation, or carries out a command, or stores a turn
+// next returns the conversation's open turn, or carries out a command, or stores a turn
 // of the oldest messages and returns it. It returns false if nothing is to be done.
 func (w *worker) next() (turn *box.Turn, did bool, err error) {
 	crossed, err := w.atBoundary()
@@ -117,7 +117,7 @@ func (w *worker) endWith(f *box.File, text string) {
 	w.notice(f, id, text)
 }
 
-// compose returns a turn of the oldest messages of a conversation: one that begins with a
+// compose returns a turn of a conversation's oldest messages: one that begins with a
 // slash, or those before the next one that does.
 func compose(f *box.File) *box.Turn {
 	first := &f.Waiting[0]

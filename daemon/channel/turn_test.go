@@ -43,7 +43,7 @@ func TestNew(t *testing.T) {
 	})
 }
 
-// TestOlderSession: the first message continues the latest session of the sender, such as one
+// TestOlderSession: the first message continues the sender's latest session, such as one
 // of another program.
 func TestOlderSession(t *testing.T) {
 	bubble(t, func(r *rig) {
@@ -140,7 +140,7 @@ func TestNoText(t *testing.T) {
 	})
 }
 
-// TestTopic: a topic is a conversation of its own, of the same identity.
+// TestTopic: a topic is a separate conversation of the same identity.
 func TestTopic(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.ignores = true // stored looks for the conversation without a topic
@@ -156,7 +156,8 @@ func TestTopic(t *testing.T) {
 	})
 }
 
-// TestBoundary: a session ends at its boundary, also over a restart, unless it has a question or a run.
+// TestBoundary: a session ends at its boundary, also over a restart, unless it has a question
+// or a run.
 func TestBoundary(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.session = "idle 8h"

@@ -15,7 +15,7 @@ type worker struct {
 	*loop
 	conversation string
 	again        bool               // a message arrived
-	cancel       context.CancelFunc // of the active run or wait; nil: none
+	cancel       context.CancelFunc // of the active run or wait, or nil
 }
 
 // wake begins a conversation's worker, unless it runs. With stopRun it ends the active run: the

@@ -10,7 +10,7 @@ import (
 	"crabmem/sessionlog"
 )
 
-// StatusCanceled is the status of a run that was canceled, and of a request whose client is
+// StatusCanceled is the status for a canceled run, and for a request whose client is
 // gone. Clients do not repeat a request that has it.
 const StatusCanceled = 499
 
@@ -61,7 +61,7 @@ type Retry struct {
 	wait       time.Duration
 }
 
-// The waits of a Retry.
+// A Retry's waits.
 const (
 	firstWait = time.Second
 	maxWait   = time.Minute

@@ -41,7 +41,7 @@ func Invalid(path string, err error) error {
 	return &errtable.Error{Kind: "config", Exit: errtable.ExitUsage, Path: path, Message: path + ": " + err.Error(), Fix: "correct the value", Err: err}
 }
 
-// tomlError returns the error of a decoder with path and line.
+// tomlError returns a decoder's error with path and line.
 func tomlError(path string, err error) error {
 	at, what := path, err.Error()
 	var strict *toml.StrictMissingError

@@ -2,7 +2,7 @@ package config
 
 import "time"
 
-// Roles is [roles]: the limits of the work that channels give out.
+// Roles is [roles]: limits for the work that channels give out.
 type Roles struct {
 	Branches, Workers int // active ones of a session
 	Waiting           int // workers of a session that wait for input

@@ -56,7 +56,7 @@ func (c *Config) readHistory(s *section, text string) {
 	c.HistoryLimit = age
 }
 
-// readAge reads the age of a key.
+// readAge returns a reader for an age under a key.
 func readAge(key string, to *time.Duration) func(*section, string) {
 	return func(s *section, text string) {
 		age, err := timetext.ParseAge(text)

@@ -10,7 +10,7 @@ import (
 	"crabmem/daemon/lazyregexp"
 )
 
-// A check validates the value of one key, for entries of the file and of
+// A check validates one key's value, for entries of the file and of
 // clients.
 type check struct {
 	key   string
@@ -102,7 +102,7 @@ func text(key, text string, limit int) error {
 
 var clock = lazyregexp.New(`^([01]?[0-9]|2[0-3]):[0-5][0-9]$`)
 
-// quiet checks an end of the quiet hours. One without the other is ignored (RFC
+// quiet checks one end of quiet hours. One without the other is ignored (RFC
 // 0080).
 func quiet(key, v string) error {
 	if v != "" && !clock().MatchString(v) {

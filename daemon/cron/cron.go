@@ -61,7 +61,7 @@ const DefaultTimeout = 10 * time.Minute
 
 const maxTimeout = 24 * time.Hour
 
-// Limit returns the time limit of a run.
+// Limit returns a run's time limit.
 func (c *Cron) Limit() time.Duration {
 	if d, err := time.ParseDuration(c.Timeout); err == nil {
 		return d

@@ -7,7 +7,7 @@ import (
 	"crabmem/daemon/cron"
 )
 
-// TestSetFailures writes the failures of an entry, and changes no other line of the file.
+// TestSetFailures writes an entry's failures, and changes no other line in the file.
 func TestSetFailures(t *testing.T) {
 	for name, text := range map[string]string{
 		"comments":    "# mine\n[[cron]] # first\nid = 1\nschedule = '0 9 * * *' # early\nskill = 'a'\n\n# next\n[[cron]]\nid = 2\nschedule = '0 9 * * *'\nskill = 'b'\n",

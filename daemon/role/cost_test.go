@@ -31,7 +31,7 @@ func spawnAll(n int, work answer) func(q *request) answer {
 	}
 }
 
-// used returns the bytes of the heap and the number of goroutines.
+// used returns the heap's bytes and the number of goroutines.
 func used() (heap int64, goroutines int) {
 	var m runtime.MemStats
 	runtime.GC()

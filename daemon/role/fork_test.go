@@ -14,7 +14,7 @@ import (
 // the agent's configuration, and after a message and a restart.
 func TestForkWorker(t *testing.T) {
 	for _, c := range []struct {
-		args, agent string // the context of the call, and of the agent
+		args, agent string // the call's context, and the agent's
 		sees        bool
 	}{{"", "", false}, {"fork", "", true}, {"", "fork", true}, {"none", "fork", false}} {
 		bubble(t, func(r *rig) {

@@ -24,7 +24,7 @@ import (
 
 // The rights of origins in roles, written a second time.
 
-// originRules are the rules of the configuration, and originStandings say the same.
+// originRules are the configured rules, and originStandings say the same.
 var (
 	originRules = trust.Rules{
 		{Prefix: "tg:1", Level: trust.Trusted, Allow: []string{tool.Delegate + ":worker"}},
@@ -70,9 +70,9 @@ type origins struct {
 	*rig
 	rand      *rand.Rand
 	runs      int
-	at        map[int][]string // the identities of each run
+	at        map[int][]string // by the run
 	calls     int
-	forbidden map[string]string // the tools of forbidden calls, by the numbers of the calls
+	forbidden map[string]string // tools of forbidden calls, by the call's number
 	wrong     []string
 	spawned   int // works that others than admins gave out
 	denied    int
@@ -99,7 +99,7 @@ func behalf(texts ...string) (ids []string) {
 	return ids
 }
 
-// begins returns the identities of a run from its first request: the creator of the
+// begins returns a run's identities from its first request: the creator of the
 // session, and those of the messages that began it.
 func (o *origins) begins(q *request, creator string) []string {
 	texts := []string{"at[" + creator + "]"}
@@ -118,7 +118,7 @@ func (o *origins) begins(q *request, creator string) []string {
 	return behalf(texts...)
 }
 
-// model is the response of a random model. It checks the results of the calls so far.
+// model is a random model's response. It checks the results of the calls so far.
 func (o *origins) model(q *request) answer {
 	run := ""
 	for _, m := range q.Messages {

@@ -87,14 +87,14 @@ func (r *Roles) left(q *record.Work) time.Duration {
 // awaits reports whether a question is open and awaits an answer.
 func (r *Roles) awaits(q *record.Work) bool { return q != nil && q.Answer == "" && r.left(q) > 0 }
 
-// asks reports whether the questions of a session's agent to its user are durable.
+// asks reports whether a session's questions to its user are durable.
 func (r *Roles) asks(agent, createdBy string) bool {
 	of, _ := r.o.Setup().Config.Agent(agent)
 	return of.Role == Channel && !trust.Delegated(createdBy)
 }
 
-// AskUser asks the user of a channel, as [session.Options] says. The answer is delivered to
-// the session, also after the end of the run.
+// AskUser asks a channel's user, as [session.Options] says. The answer is delivered to
+// the session, also after the run.
 func (r *Roles) AskUser(ctx context.Context, t *agent.Turn, questions []agent.Question) (result string, did bool, err error) {
 	if t.Session.Log == nil || !r.asks(t.Agent.Name, t.Session.CreatedBy) {
 		return "", false, nil
@@ -119,7 +119,7 @@ func (r *Roles) AskUser(ctx context.Context, t *agent.Turn, questions []agent.Qu
 	return "the answer is the next message", true, nil
 }
 
-// Reply answers the question of a loaded session's run, as Answer does.
+// Reply answers a loaded session's question, as Answer does.
 func (r *Roles) Reply(ctx context.Context, number uint64, by, text string) error {
 	if l, err := r.o.Sessions.Get(number); err == nil && r.asks(l.Agent(), l.CreatedBy()) {
 		return r.Answer(l.StoredID(), "", by, text)
@@ -128,7 +128,7 @@ func (r *Roles) Reply(ctx context.Context, number uint64, by, text string) error
 }
 
 // Answer answers the question of a session's work or, if id is empty or as q2, of the session
-// to its user, as an identity. The owner of the home has no name.
+// to its user, as an identity. The home's owner has no name.
 func (r *Roles) Answer(of, id, by, text string) error {
 	p, err := r.use(of)
 	if err != nil {
@@ -148,13 +148,13 @@ func (r *Roles) Answer(of, id, by, text string) error {
 	switch {
 	case !r.awaits(q) || id != "" && asker == p && id != record.AskID(q.N):
 		return stateErr(of + "/" + id + " has no question")
-	case q.To != "" && by != q.To && (by != "" || strings.Contains(q.To, ":")): // the owner of the home is any user of this machine
+	case q.To != "" && by != q.To && (by != "" || strings.Contains(q.To, ":")): // the home's owner is any user of this machine
 		return &errtable.Error{HTTP: http.StatusForbidden, Kind: "scope", Exit: errtable.ExitPermission, Message: "the question is to " + q.To, Fix: "let " + q.To + " answer it"}
 	case strings.TrimSpace(text) == "":
 		return errtable.Invalidf("the answer is empty")
 	case q.Options != nil:
 		if text = session.Choose(strings.TrimSpace(text), q.Options); text == "" {
-			return errtable.Invalidf("the answer is none of the choices: want y, n, a number, or one of: %s", strings.Join(q.Options, "; "))
+			return errtable.Invalidf("the answer is not one of the choices: want y, n, a number, or one of: %s", strings.Join(q.Options, "; "))
 		}
 	}
 	if err := asker.Decide(q, text); errors.Is(err, work.ErrTransition) {

@@ -167,7 +167,7 @@ func asks(commands ...string) func(q *request) answer {
 
 const noResult = "error: no result was recorded for this call"
 
-// ran returns how many commands of the worker ran, by the rig's tool bash.
+// ran returns how many of the worker's commands ran, by the rig's tool bash.
 func (r *rig) ran() int { return int(r.made.Load()) }
 
 // question returns the open question of w1, or "".
@@ -350,7 +350,7 @@ func tea(q *request) answer {
 	return say("fine")
 }
 
-// ask has an identity begin a run of the channel, which asks. It returns the session.
+// ask has an identity begin a channel run, which asks. It returns the session.
 func (r *rig) ask(sender string) *session.Session {
 	r.t.Helper()
 	l, err := r.sessions.Resolve(r.t.Context(), &session.Request{Agent: "crab", Sender: sender, Content: "go"})
@@ -363,7 +363,7 @@ func (r *rig) ask(sender string) *session.Session {
 	return l
 }
 
-// TestAskUser answers the question of a channel in its run, after the run, and after a
+// TestAskUser answers a channel's question in its run, after the run, and after a
 // restart. The answer is delivered once.
 func TestAskUser(t *testing.T) {
 	for _, c := range []struct {
@@ -411,7 +411,7 @@ func TestAskUser(t *testing.T) {
 	}
 }
 
-// TestAskUserStatus leaves the question of a channel open: it is in the status until it is
+// TestAskUserStatus leaves a channel's question open: it is in the status until it is
 // 24 hours old, also after a restart and a compaction.
 func TestAskUserStatus(t *testing.T) {
 	bubble(t, func(r *rig) {
@@ -473,7 +473,7 @@ func TestAskUserIdentity(t *testing.T) {
 	}
 }
 
-// TestAlways approves the commands of a worker always: other agents are asked.
+// TestAlways approves a worker's commands always: other agents are asked.
 func TestAlways(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.config.Bash.Approve, r.commands = "ask", true

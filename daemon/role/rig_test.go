@@ -178,7 +178,7 @@ func bubble(t *testing.T, f func(r *rig)) {
 	bubbleOn(t, "", f)
 }
 
-// bubbleOn calls f with a rig in a synctest bubble, whose files are in a folder of the disk.
+// bubbleOn calls f with a rig in a synctest bubble, whose files are in a folder on disk.
 func bubbleOn(t *testing.T, disk string, f func(r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

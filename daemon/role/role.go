@@ -173,7 +173,7 @@ func limitSteps(a *agent.Agent, of *config.Agent, n int) {
 	}
 }
 
-// permitted returns the tools of a role that a creator and a sender may use. Untrusted
+// permitted returns the role tools that a creator and a sender may use. Untrusted
 // identities need a rule for branches. Only who may give an agent work may change work.
 func permitted(rules trust.Rules, list []string, creator, sender string) []string {
 	untrusted := levelOf(rules, creator, sender) == trust.Untrusted

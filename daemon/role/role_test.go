@@ -82,7 +82,7 @@ func (r *rig) state(parent, id string) string {
 	return status.String()
 }
 
-// statusOf returns the status of a channel for its next run.
+// statusOf returns a channel's status for its next run.
 func (r *rig) statusOf(id string) string {
 	r.t.Helper()
 	log, err := r.logs.Open(id)

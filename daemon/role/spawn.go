@@ -47,7 +47,7 @@ func (r *Roles) forkOf(t *agent.Turn) (*record.WorkFrom, []sessionlog.Message) {
 	return from, ms
 }
 
-// prefix returns the messages of the parent before a worker's own: those up to the place
+// prefix returns the parent's messages before a worker's own: those up to the place
 // where it began, from its file, and of them the newest that fit into 40 % of the model's
 // window.
 func (w *running) prefix() (ms []sessionlog.Message, err error) {
@@ -73,7 +73,7 @@ func (w *running) prefix() (ms []sessionlog.Message, err error) {
 	return ms[from:len(ms):len(ms)], nil
 }
 
-// readFork reads the messages of the parent up to the place where the work began.
+// readFork reads the parent's messages up to the place where the work began.
 func (w *running) readFork() (ms []sessionlog.Message, err error) {
 	s, err := w.r.o.Work.Sessions.Read(w.p.ID())
 	if err != nil {

@@ -35,9 +35,9 @@ type person struct {
 	call     string          // that the approver is asked about
 }
 
-// An Approver asks about the commands of a run that does work, in place of the run's client.
+// An Approver asks about commands, in place of the client, for a run that does work.
 type Approver struct {
-	Name string // of the work
+	Name string // the work's
 	// Ask returns the label that a person selects. It counts for the call that begins now.
 	Ask func(ctx context.Context, q agent.Question, call string) (label string, err error)
 }

@@ -11,7 +11,7 @@ import (
 // results returns the directory for a session's long results of tools.
 func (m *Manager) results(id string) string { return filepath.Join(m.o.Home, "results", id) }
 
-// KeepResult writes a long result of a tool to a file.
+// KeepResult writes a tool's long result to a file.
 func (m *Manager) KeepResult(name, text string) error {
 	if err := vfs.MkdirAll(m.o.FS, filepath.Dir(name), 0o700); err != nil {
 		return err

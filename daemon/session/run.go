@@ -26,7 +26,7 @@ type Run struct {
 	Interactive     bool                    // the client can answer ask_user
 	AnyCommand      bool                    // no command needs approval
 	Literal         bool                    // Content names no skill
-	Timeout         time.Duration           // of the run; 0: that of the agent's role
+	Timeout         time.Duration           // of the run; 0: the limit from the agent's role
 	Each            func(agent.Event) error // its error ends the run; nil: no call
 
 	// Begin, if set, adds the message that begins the run to the session and its log, in

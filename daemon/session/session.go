@@ -49,7 +49,7 @@ type Options struct {
 	Admit func(p usage.Payer, begins bool) error
 	// InUse returns an error if work uses a session's files. It may be nil.
 	InUse func(id string) error
-	// AskUser asks the user of a run. It returns false for a run whose questions end with it.
+	// AskUser asks a run's user. It returns false for a run whose questions end with it.
 	AskUser func(ctx context.Context, t *agent.Turn, questions []agent.Question) (result string, did bool, err error)
 	// Forget is called when a session closes; Ran after each run.
 	Forget func(id uint64)

@@ -144,14 +144,14 @@ func Delegated(creator string) bool {
 // creator of that session follows.
 const workPrefix = "work-"
 
-// Cron is the sender of the messages of cron entries. No user waits for their answers.
+// Cron is the sender of cron entries' messages. No user waits for their answers.
 const Cron = "cron"
 
-// cronPrefix begins the sender of the messages of an entry that was made in a run of an
-// identity of another service, which follows.
+// cronPrefix begins the sender of an entry that another service's identity made; the
+// identity follows.
 const cronPrefix = Cron + "-"
 
-// CronOf returns the sender of the messages of a cron entry that an identity made.
+// CronOf returns the sender of a cron entry's messages, by the identity that made it.
 func CronOf(identity string) string {
 	switch {
 	case !strings.Contains(identity, ":"):
@@ -162,7 +162,7 @@ func CronOf(identity string) string {
 	return cronPrefix + identity
 }
 
-// IsCron reports whether an identity is the sender of the messages of a cron entry.
+// IsCron reports whether an identity is a cron entry's sender.
 func IsCron(identity string) bool {
 	return identity == Cron || strings.HasPrefix(identity, cronPrefix)
 }

@@ -173,7 +173,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCronOf returns the senders of the messages of crons that identities made.
+// TestCronOf returns the senders for crons that identities made.
 func TestCronOf(t *testing.T) {
 	for identity, want := range map[string]string{"user": "cron", "cron": "cron", "tg:7": "cron-tg:7", "cron-tg:7": "cron-tg:7", "delegate-:tg:7": "cron-delegate-:tg:7"} {
 		got := CronOf(identity)

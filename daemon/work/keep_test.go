@@ -10,7 +10,7 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// TestDiscard discards the session of each state of work, at a time after all outcomes.
+// TestDiscard discards the sessions of work in each state, at a time after all outcomes.
 func TestDiscard(t *testing.T) {
 	done := Status{record.Done, Signaled}
 	later := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -58,7 +58,7 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-// TestDiscardCrash cuts the power at each call of a discard. Then the session of delivered
+// TestDiscardCrash cuts the power at each call in a discard. Then the session of delivered
 // work exists or is in the trash, and that of other work exists and is delivered.
 func TestDiscardCrash(t *testing.T) {
 	later := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -13,7 +13,7 @@ var errClosed = fmt.Errorf("%w: the question is not open", ErrTransition)
 // unsure follows a question about a call that may have run.
 const unsure = "\nThe program was restarted after an answer to this question, and no result is recorded: the command may have run."
 
-// on calls a function with the log and the open question of a parent or an item.
+// on calls a function with a parent's or an item's log and open question.
 type on func(f func(l *sessionlog.Log, o *record.OpenWork) error) error
 
 // ask appends a question, unless the open one is about the same call, and returns it.
@@ -47,7 +47,7 @@ func (do on) decide(q *record.Work, text string) error {
 	})
 }
 
-// Ask asks whether a call of the work may run. If the error is nil, the question is durable.
+// Ask asks whether the work's call may run. If the error is nil, the question is durable.
 // The open question about the same call stays.
 func (i *Item) Ask(w record.Work) (*record.Work, error) {
 	i.mu.Lock()
@@ -99,7 +99,7 @@ func (i *Item) on(f func(l *sessionlog.Log, o *record.OpenWork) error) error {
 // question is durable.
 func (p *Parent) Ask(w record.Work) (*record.Work, error) { return on(p.on).ask(w, p.home.now()) }
 
-// Question returns the open question of the session, with its answer, or nil.
+// Question returns the session's open question, with its answer, or nil.
 func (p *Parent) Question() *record.Work { return on(p.on).question() }
 
 // Decide answers the open question, and hands the answer to the inbox. If Decide returns

@@ -298,7 +298,7 @@ func TestSweepBeforeUnmark(t *testing.T) {
 	stop(t, h, p)
 }
 
-// TestMark kills the program after it has created the file of a parent, and before the file
+// TestMark kills the program after it has created a parent's file, and before the file
 // is durable. The work that the next program starts survives a power cut.
 func TestMark(t *testing.T) {
 	m := faultfs.NewMem()

@@ -45,7 +45,7 @@ var mutants = []mutant{
 	{"interactive work closed by a delivery", "TestEnumerate", []edit{{recordFile, "o.Items[i].N = n; !o.Items[i].Interactive {", "o.Items[i].N = n; true {"}}},
 	{"delivered work stays open", "TestEnumerate", []edit{{parentFile, "			delete(p.items, o.ID)\n", ""}}},
 	{"continued work is not open", "TestHistories", []edit{{itemFile, "	if i.p.State == record.Failed { // its", "	if false { // its"}}},
-	{"answer told before its line is synced", "TestEnumerate", []edit{{"sessionlog/work.go", "l.write(b, l.dir.opts.Sync != SyncNone); err", "l.write(b, l.dir.opts.Sync != SyncNone && w.Op != record.WorkAnswer); err"}}},
+	{"answer acknowledged before its line is synced", "TestEnumerate", []edit{{"sessionlog/work.go", "l.write(b, l.dir.opts.Sync != SyncNone); err", "l.write(b, l.dir.opts.Sync != SyncNone && w.Op != record.WorkAnswer); err"}}},
 	{"call begins before its use is synced", "TestEnumerate", []edit{{"sessionlog/work.go", "l.write(b, l.dir.opts.Sync != SyncNone); err", "l.write(b, l.dir.opts.Sync != SyncNone && w.Op != record.WorkUse); err"}}},
 	{"answer used twice", "TestEnumerate", []edit{{recordFile, "	case WorkUse, WorkEnd:", "	case WorkEnd:"}}},
 	{"answer not delivered after a restart", "TestEnumerate", []edit{{recoverFile, "q != nil && q.Answer != \"\"", "q != nil && false"}}},

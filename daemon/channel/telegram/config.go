@@ -16,22 +16,22 @@ import (
 	"crabmem/daemon/errtable"
 )
 
-// File is the configuration of the channel in the home.
+// File is the channel's configuration in the home.
 const File = "config/telegram.toml"
 
 // maxAllowed limits allowed_users.
 const maxAllowed = 1000
 
-// Config is the configuration of the channel.
+// Config is the channel's configuration.
 type Config struct {
-	Token        string  `toml:"token"`         // of the bot, or secret:NAME
+	Token        string  `toml:"token"`         // the bot's, or secret:NAME
 	AllowedUsers []int64 `toml:"allowed_users"` // IDs; messages of others are ignored
 	Session      string  `toml:"session"`       // see [channel.ParseBoundary]; empty: the agent decides
 	PollTimeout  int     `toml:"poll_timeout"`  // seconds
-	API          string  `toml:"api"`           // address of a Bot API server
+	API          string  `toml:"api"`           // Bot API address
 }
 
-// ReadConfig reads the configuration in a home. secret returns the secret of a name.
+// ReadConfig reads a home's configuration. secret returns a secret by its name.
 func ReadConfig(fsys vfs.FS, home string, secret func(name string) (string, error)) (Config, error) {
 	c := Config{PollTimeout: 30, API: "https://api.telegram.org"}
 	path := filepath.Join(home, File)

@@ -67,7 +67,7 @@ type message struct {
 	Caption string `json:"caption"`
 }
 
-// New returns the platform of a configuration. transport carries the requests; nil is
+// New returns a configuration's platform. transport carries the requests; nil is
 // [http.DefaultTransport].
 func New(c *Config, log *slog.Logger, transport http.RoundTripper) *channel.Platform {
 	b := newBot(c, log, transport)
@@ -89,7 +89,7 @@ func newBot(c *Config, log *slog.Logger, transport http.RoundTripper) *bot {
 	}}
 }
 
-// call carries out a method of the API, and decodes its result.
+// call calls an API method, and decodes its result.
 func (b *bot) call(ctx context.Context, limit time.Duration, method string, params map[string]any, out any) error {
 	result, err := b.client.RequestWithContext(ctx, b.token, method, params, &gotgbot.RequestOpts{Timeout: limit})
 	if err != nil {
@@ -178,7 +178,7 @@ func (b *bot) store(updates []update, offset int64, accept func([]channel.Messag
 	return last + 1, nil
 }
 
-// messageOf returns a message of a person in a private chat, or false.
+// messageOf returns a person's message in a private chat, or false.
 func (b *bot) messageOf(m *message) (channel.Message, bool) {
 	if m == nil || m.From == nil || m.From.IsBot || m.From.ID == b.id || m.SenderChat != nil || m.Chat.Type != "private" || m.Chat.ID != m.From.ID {
 		return channel.Message{}, false
@@ -211,7 +211,7 @@ func flood(e *gotgbot.TelegramError) time.Duration {
 	return floodWait
 }
 
-// to adds the chat and the topic of a conversation to the parameters of a request.
+// to adds a conversation's chat and topic to request parameters.
 func to(conversation string, params map[string]any) map[string]any {
 	chat, topic, inTopic := strings.Cut(strings.TrimPrefix(conversation, prefix), "/")
 	if params["chat_id"] = chat; inTopic {
@@ -252,7 +252,7 @@ func (b *bot) typing(ctx context.Context, conversation string) {
 	}
 }
 
-// DeleteWebhook makes Telegram keep messages for polls. It drops none.
+// DeleteWebhook makes Telegram keep messages for polls. It drops no message.
 func DeleteWebhook(ctx context.Context, c *Config, log *slog.Logger, transport http.RoundTripper) error {
 	var done bool
 	if err := newBot(c, log, transport).call(ctx, sendTime, "deleteWebhook", map[string]any{}, &done); err != nil {

@@ -1,5 +1,6 @@
 // Package telegramtest provides a Bot API for tests. It delivers updates until a poll
-// confirms them, records the messages that a bot sends, and fails requests as told.
+// confirms them, records the messages that a bot sends, and fails the requests that a test
+// selects.
 package telegramtest
 
 import (
@@ -18,7 +19,7 @@ import (
 	"time"
 )
 
-// Token is the token of the bot.
+// Token is the bot's token.
 const Token = "123456:AAE-planted_token"
 
 // Fault is what happens to a request.
@@ -42,13 +43,13 @@ const (
 	UnknownMethod Fault = "the method is unknown"      // 404
 )
 
-// Sent is a message of the bot.
+// Sent is a message from the bot.
 type Sent struct {
 	Chat, Topic, ID int64
 	Text            string
 }
 
-// update is a message of a person.
+// update is a person's message.
 type update struct {
 	id      int64
 	message map[string]any
@@ -56,12 +57,12 @@ type update struct {
 
 // API is a Bot API. It is safe for concurrent use.
 type API struct {
-	// Confirmed, if set, is called before a poll confirms a message of a chat. Its error fails
+	// Confirmed, if set, is called before a poll confirms a chat's message. Its error fails
 	// the test.
 	Confirmed func(chat, message int64) error
 	// Do, if set, is called for each request after it has had its effect.
 	Do func(method string)
-	// Fail is called with each error of the bot.
+	// Fail is called with each bot error.
 	Fail func(error)
 
 	mu      sync.Mutex
@@ -71,15 +72,15 @@ type API struct {
 	sent    []Sent
 	counts  map[string]int // requests, by method
 	faults  map[string][]Fault
-	changed chan struct{} // closed and replaced by each change of the queue
+	changed chan struct{} // closed and replaced when the queue changes
 }
 
-// New returns an API. fail is called with each error of the bot.
+// New returns an API. fail is called with each bot error.
 func New(fail func(error)) *API {
 	return &API{Fail: fail, lastID: 1000, message: 1, counts: make(map[string]int), faults: make(map[string][]Fault), changed: make(chan struct{})}
 }
 
-// Text adds a text of a person, and returns its ID.
+// Text adds a person's text, and returns its ID.
 func (a *API) Text(user int64, text string) int64 {
 	return a.Message(map[string]any{"from": map[string]any{"id": user, "first_name": "Mia"}, "chat": map[string]any{"id": user, "type": "private"}, "text": text})
 }
@@ -115,21 +116,21 @@ func (a *API) Restart(id int64) {
 	a.lastID = id
 }
 
-// Queue makes the next requests of a method fail, one fault each. An empty fault is none.
+// Queue makes a method's next requests fail, one fault each. An empty fault lets one pass.
 func (a *API) Queue(method string, faults ...Fault) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.faults[method] = append(a.faults[method], faults...)
 }
 
-// Sent returns the messages of the bot.
+// Sent returns the bot's messages.
 func (a *API) Sent() []Sent {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.sent)
 }
 
-// Count returns the number of requests of a method.
+// Count returns how many requests a method had.
 func (a *API) Count(method string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -292,7 +293,7 @@ func (a *API) poll(r *http.Request, offset int64, timeout time.Duration) (any, e
 	}
 }
 
-// Transport returns a transport that calls the API in the goroutine of the request.
+// Transport returns a transport that calls the API in the request's goroutine.
 func (a *API) Transport() http.RoundTripper { return transport{a} }
 
 type transport struct{ *API }

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"errors"
+	"log/slog"
+	"slices"
+
 	"crabmem/daemon/channel"
 	"crabmem/daemon/channel/telegram"
 	"crabmem/daemon/client"
@@ -66,14 +70,34 @@ refuses the token. The command logs to standard error.`,
 		if err != nil {
 			return err
 		}
-		o.Allowed = conf.Allowed()
-		if len(o.Allowed) == 0 {
-			c.Warn("allowed_users is empty: all messages are ignored")
+		o.Allowed = c.telegramUsers(&conf, o.Log)
+		if len(o.Allowed()) == 0 {
+			c.Warn("the bot has no users, and ignores all messages: set allowed_users, or run crabmem channels pair telegram")
 		}
 		c.serving.Store(true)
 		return channel.Run(cmd.Context(), o, telegram.New(&conf, o.Log, nil))
 	}
 	return c.outputs(cmd, of[webhookDeleted]())
+}
+
+// telegramUsers returns a function that reads the users of a bot: allowed_users, and the
+// identities that have a table in config.toml. While a file is invalid, its users stay.
+func (c *app) telegramUsers(conf *telegram.Config, log *slog.Logger) func() []string {
+	listed, paired := conf.Allowed(), []string(nil)
+	return func() []string {
+		now, err := telegram.ReadConfig(c.fs, c.absHome(), func(string) (string, error) { return conf.Token, nil })
+		if err == nil {
+			listed = now.Allowed()
+		}
+		of, oerr := c.loadStructure()
+		if oerr == nil {
+			paired = telegram.Paired(of.Origins)
+		}
+		if err := errors.Join(err, oerr); err != nil {
+			log.Error("the users of the bot are not read again", "error", err)
+		}
+		return slices.Concat(listed, paired)
+	}
 }
 
 type webhookDeleted struct {

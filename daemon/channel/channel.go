@@ -77,8 +77,10 @@ type Options struct {
 	Home    string
 	Log     *slog.Logger
 	Now     func() time.Time
-	Allowed []string // senders; the others are ignored
 	Session Boundary
+	// Allowed returns the senders whose messages the channel accepts: a change of it holds
+	// for the next message. The others are ignored.
+	Allowed func() []string
 	// Daemon returns a daemon caller for an identity, and a function that releases
 	// it. The empty identity is the owner.
 	Daemon func(identity string) (op.Caller, func())
@@ -127,8 +129,12 @@ func Run(ctx context.Context, o Options, p *Platform) error {
 
 // accept stores messages. After an error the platform delivers them again.
 func (l *loop) accept(list []Message) error {
+	if len(list) == 0 {
+		return nil
+	}
+	allowed := l.Allowed()
 	for _, m := range list {
-		if !l.isAllowed(m.Sender) {
+		if m.Sender == "" || !slices.Contains(allowed, m.Sender) {
 			l.ignore(m.Sender)
 			continue
 		}
@@ -150,10 +156,6 @@ func (l *loop) accept(list []Message) error {
 		l.wake(m.Conversation, parse(m.Text) == stop)
 	}
 	return nil
-}
-
-func (l *loop) isAllowed(sender string) bool {
-	return sender != "" && slices.Contains(l.Allowed, sender)
 }
 
 // ignore counts a message of an unknown sender, and logs the count at most once an hour. Only

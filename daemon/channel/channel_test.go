@@ -152,6 +152,21 @@ func TestStrangers(t *testing.T) {
 	})
 }
 
+// TestRemovedUser: a user that the owner removes is a stranger at the next message.
+func TestRemovedUser(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.ignores = true
+		r.start()
+		r.api.Text(7, "hello")
+		r.want("HELLO")
+		r.allowed = []string{"8"}
+		r.api.Text(7, "again")
+		r.api.Text(8, "hi")
+		r.want("HELLO", "HI")
+		r.lines("crab_tg-7_1: hello", "crab_tg-8_1: hi")
+	})
+}
+
 // TestDaemonAway: messages wait while no daemon runs, and are answered after.
 func TestDaemonAway(t *testing.T) {
 	bubble(t, func(r *rig) {

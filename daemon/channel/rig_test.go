@@ -107,6 +107,7 @@ type rig struct {
 	ignores bool // messages need not be stored
 	stop    func() error
 	change  func(*channel.Platform) // nil: no change
+	allowed []string                // users
 }
 
 // bubble calls f with a rig whose channel does not run yet.
@@ -127,7 +128,7 @@ func bubble(t *testing.T, f func(r *rig)) {
 }
 
 func newRig(t *testing.T) *rig {
-	r := &rig{t: t, m: faultfs.NewMem(), d: &daemon{sessions: make(map[string][]string)}, session: "one"}
+	r := &rig{t: t, m: faultfs.NewMem(), d: &daemon{sessions: make(map[string][]string)}, session: "one", allowed: []string{"7", "8"}}
 	if err := vfs.MkdirAll(r.m, home, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +201,7 @@ func (r *rig) start() {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	ended := make(chan error, 1)
 	go func() { // until cancel
-		ended <- channel.Run(ctx, channel.Options{FS: r.m, Home: home, Log: log, Now: time.Now, Allowed: []string{"7", "8"}, Session: boundary,
+		ended <- channel.Run(ctx, channel.Options{FS: r.m, Home: home, Log: log, Now: time.Now, Allowed: func() []string { return r.allowed }, Session: boundary,
 			Daemon: func(string) (op.Caller, func()) {
 				if r.down {
 					return noDaemon{}, func() {}

@@ -14,6 +14,7 @@ import (
 	"crabmem/daemon/channel"
 	"crabmem/daemon/config"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/trust"
 )
 
 // File is the channel's configuration in the home.
@@ -82,6 +83,17 @@ func (c *Config) check() error {
 func (c *Config) Allowed() (list []string) {
 	for _, id := range c.AllowedUsers {
 		list = append(list, strconv.FormatInt(id, 10))
+	}
+	return list
+}
+
+// Paired returns the senders that have a rule of their own: a pairing, or the owner, wrote it.
+func Paired(rules trust.Rules) (list []string) {
+	for _, r := range rules {
+		id, ok := strings.CutPrefix(r.Prefix, prefix)
+		if n, err := strconv.ParseInt(id, 10, 64); ok && err == nil && n > 0 && strconv.FormatInt(n, 10) == id {
+			list = append(list, id)
+		}
 	}
 	return list
 }

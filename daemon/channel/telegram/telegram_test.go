@@ -49,7 +49,7 @@ func TestDaemon(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { // until cancel
-		ended <- channel.Run(ctx, channel.Options{FS: vfs.OS{}, Home: home, Log: log, Now: time.Now, Allowed: []string{"7"}, Daemon: func(identity string) (op.Caller, func()) {
+		ended <- channel.Run(ctx, channel.Options{FS: vfs.OS{}, Home: home, Log: log, Now: time.Now, Allowed: func() []string { return []string{"7"} }, Daemon: func(identity string) (op.Caller, func()) {
 			d := &client.Client{Addr: addr, Header: op.Header{As: identity}}
 			return d, func() { _ = d.Close() }
 		}}, New(&Config{Token: telegramtest.Token, PollTimeout: 30, API: server.URL}, log, nil))

@@ -81,6 +81,10 @@ type Options struct {
 	// Allowed returns the senders whose messages the channel accepts: a change of it holds
 	// for the next message. The others are ignored.
 	Allowed func() []string
+	// Pair makes a stranger a user if a text has the code of the open pairing.
+	Pair func(sender, text string) bool
+	// About returns what an identity may do, for the person.
+	About func(identity string) string
 	// Daemon returns a daemon caller for an identity, and a function that releases
 	// it. The empty identity is the owner.
 	Daemon func(identity string) (op.Caller, func())
@@ -135,8 +139,12 @@ func (l *loop) accept(list []Message) error {
 	allowed := l.Allowed()
 	for _, m := range list {
 		if m.Sender == "" || !slices.Contains(allowed, m.Sender) {
-			l.ignore(m.Sender)
-			continue
+			if m.Sender == "" || identity(m.Conversation) != l.p.Prefix+m.Sender || !l.Pair(m.Sender, m.Text) {
+				l.ignore(m.Sender)
+				continue
+			}
+			allowed = append(allowed, m.Sender)
+			m.Text = string(help) // the code is used
 		}
 		_, err := l.box.Add(l.p.Prefix, m.Conversation, m.ID, box.Message{Agent: config.Crab, Content: m.Text})
 		switch {

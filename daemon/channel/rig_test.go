@@ -108,6 +108,8 @@ type rig struct {
 	stop    func() error
 	change  func(*channel.Platform) // nil: no change
 	allowed []string                // users
+	rule    string                  // of the last pairing
+	refuse  error                   // pairings fail with it
 }
 
 // bubble calls f with a rig whose channel does not run yet.
@@ -202,6 +204,7 @@ func (r *rig) start() {
 	ended := make(chan error, 1)
 	go func() { // until cancel
 		ended <- channel.Run(ctx, channel.Options{FS: r.m, Home: home, Log: log, Now: time.Now, Allowed: func() []string { return r.allowed }, Session: boundary,
+			About: func(identity string) string { return "You are " + identity + "." }, Pair: r.pair,
 			Daemon: func(string) (op.Caller, func()) {
 				if r.down {
 					return noDaemon{}, func() {}
@@ -214,6 +217,21 @@ func (r *rig) start() {
 		return <-ended
 	})
 	synctest.Wait()
+}
+
+// pair makes a sender with the code of the open pairing a user.
+func (r *rig) pair(sender, text string) bool {
+	ok, err := channel.Redeem(r.m, home, "telegram", text, time.Now(), func(rule json.RawMessage) error {
+		if r.refuse != nil {
+			return r.refuse
+		}
+		r.rule, r.allowed = string(rule), append(r.allowed, sender)
+		return nil
+	})
+	if err != nil && !errors.Is(err, r.refuse) {
+		r.t.Errorf("redeem: %v", err)
+	}
+	return ok
 }
 
 type noDaemon struct{}

@@ -62,7 +62,7 @@ func (w *worker) next() (turn *box.Turn, did bool, err error) {
 		case m.Content == "":
 			w.endWith(f, "Only text can be read yet. Pictures, voice messages, and files are ignored.")
 		case parse(m.Content) == help:
-			w.endWith(f, helpText)
+			w.endWith(f, helpText+"\n\n"+w.About(identity(w.conversation)))
 		case parse(m.Content) == fresh:
 			f.Fresh = true
 			w.endWith(f, "The next message begins a session.")

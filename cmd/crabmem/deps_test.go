@@ -85,7 +85,7 @@ var mayImport = map[string][]string{
 	"daemon/box":                           {"crmem/vfs"},
 	"daemon/journal":                       {"crmem/vfs"},
 	"daemon/channel":                       {"crmem/vfs", "daemon/box", "daemon/client", "daemon/config", "daemon/op"},
-	"daemon/channel/telegram":              {"crmem/vfs", "daemon/box", "daemon/channel", "daemon/config", "daemon/errtable"},
+	"daemon/channel/telegram":              {"bm25/clip", "crmem/vfs", "daemon/box", "daemon/channel", "daemon/config", "daemon/errtable", "daemon/trust"},
 	"daemon/channel/telegram/telegramtest": {},
 	"daemon/role":                          {"daemon/usage", "bm25/clip", "daemon/agent", "daemon/config", "daemon/display", "daemon/errtable", "daemon/session", "daemon/tool", "daemon/trust", "daemon/work", "daemon/work/external", "sessionlog", "sessionlog/record"},
 	"daemon/work":                          {"bm25/clip", "crmem/vfs", "sessionlog", "sessionlog/record"},

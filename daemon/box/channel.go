@@ -8,6 +8,15 @@ type Channel struct {
 	Session string    `json:"session,omitempty"` // of the newest turn; empty: the latest one of agent and sender
 	Fresh   bool      `json:"fresh,omitempty"`   // the next turn begins a session
 	Active  time.Time `json:"active,omitzero"`   // the newest turn was stored
+	Albums  []string  `json:"albums,omitempty"`  // of the newest messages that were answered, or are in Turn
+}
+
+// Received describes how a channel joins a message with others.
+type Received struct {
+	Sent   time.Time `json:"sent,omitzero"`     // by the platform's clock
+	Album  string    `json:"album,omitempty"`   // the platform's ID of the album that contains it
+	Full   bool      `json:"full,omitempty"`    // the text has the largest length: more may follow
+	NoText bool      `json:"no_text,omitempty"` // the person wrote no text: it may follow
 }
 
 // Turn is messages that an agent answers together. A channel stores it before its run, and it

@@ -16,7 +16,8 @@ type Message struct {
 	ID      string    `json:"id"`
 	Agent   string    `json:"agent"`
 	Content string    `json:"content"`
-	At      time.Time `json:"at"`
+	At      time.Time `json:"at"` // stored
+	Received
 }
 
 // Answer is an answer of an agent, or a part of one.

@@ -63,6 +63,7 @@ type Message struct {
 	Conversation string // the sender's identity; in a topic, a slash and its name follow
 	Sender       string // the platform's ID
 	Text         string // empty: the message has no text
+	box.Received
 }
 
 // identity returns a conversation's sender.
@@ -102,6 +103,7 @@ type loop struct {
 
 	mu      sync.Mutex
 	workers map[string]*worker // by conversation
+	begun   time.Time          // the first call of accept; zero: before it
 
 	ignored  int // messages of unknown senders since the last log line
 	reported time.Time
@@ -133,6 +135,7 @@ func Run(ctx context.Context, o Options, p *Platform) error {
 
 // accept stores messages. After an error the platform delivers them again.
 func (l *loop) accept(list []Message) error {
+	l.begin()
 	if len(list) == 0 {
 		return nil
 	}
@@ -146,7 +149,7 @@ func (l *loop) accept(list []Message) error {
 			allowed = append(allowed, m.Sender)
 			m.Text = string(help) // the code is used
 		}
-		_, err := l.box.Add(l.p.Prefix, m.Conversation, m.ID, box.Message{Agent: config.Crab, Content: m.Text})
+		_, err := l.box.Add(l.p.Prefix, m.Conversation, m.ID, box.Message{Agent: config.Crab, Content: m.Text, Received: m.Received})
 		switch {
 		case errors.Is(err, box.ErrReuse):
 			l.Log.Warn("a message has the ID of another one: it is ignored", "conversation", m.Conversation)

@@ -39,7 +39,7 @@ func TestAnswer(t *testing.T) {
 // again.
 func TestRestart(t *testing.T) {
 	bubble(t, func(r *rig) {
-		r.api.Queue("getUpdates", "", telegramtest.NoConnection, telegramtest.NoConnection)
+		r.api.Queue("getUpdates", "", "", telegramtest.NoConnection, telegramtest.NoConnection)
 		r.start()
 		r.api.Text(7, "hello")
 		r.want("HELLO")

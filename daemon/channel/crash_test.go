@@ -16,6 +16,7 @@ import (
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/channel"
 	"crabmem/daemon/channel/telegram/telegramtest"
+	"crabmem/daemon/op"
 	"crabmem/fuzz/race"
 )
 
@@ -27,12 +28,52 @@ const (
 	confirmsFirst control = "a message is confirmed before it is stored"
 	sendsFirst    control = "a text is sent before that is stored"
 	forgets       control = "IDs are forgotten at a restart"
+	losesAlbum    control = "the album of a message is not stored"
+	losesFull     control = "the full length of a text is not stored"
+	losesTurn     control = "a turn is composed again after a restart"
 )
 
-// crashAt answers two messages, and stops the channel before a call of the file system. The
+// script is what a person does while the channel runs, and what must be true after all of it.
+type script struct {
+	send  func(*rig)
+	check func(*rig) []string
+}
+
+// texts is two messages.
+var texts = script{func(r *rig) {
+	// The first message is answered before it is confirmed.
+	r.api.Queue("getUpdates", "", "", telegramtest.NoConnection, telegramtest.NoConnection)
+	r.start()
+	r.api.Text(7, "one")
+	time.Sleep(3 * time.Second)
+	r.api.Text(7, "two")
+	time.Sleep(3 * time.Second)
+}, (*rig).checkTexts}
+
+// joined is an album, and a paste during its run.
+var joined = script{func(r *rig) {
+	r.d.reply = func(ctx context.Context, m *op.Message) (string, error) {
+		return strings.ToUpper(strings.ReplaceAll(m.Content, full, "paste-")), ctx.Err()
+	}
+	r.start()
+	for _, caption := range []string{"a1", "a2", "a3"} {
+		r.photo("a", caption)
+		time.Sleep(time.Second)
+	}
+	r.d.mu.Lock()
+	r.d.slow = 5 * time.Second
+	r.d.mu.Unlock()
+	time.Sleep(2 * time.Second)
+	r.api.Text(7, full)
+	time.Sleep(time.Second)
+	r.api.Text(7, "rest")
+	time.Sleep(10 * time.Second)
+}, (*rig).checkJoined}
+
+// crashAt follows a script, and stops the channel before a call of the file system. The
 // next channel has the disk of a power cut, or of a kill. crashAt returns what went wrong, and
 // whether the channel made the call.
-func crashAt(t *testing.T, call int, kill bool, mistake control) (bad []string, hit bool) {
+func crashAt(t *testing.T, s script, call int, kill bool, mistake control) (bad []string, hit bool) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		var mu sync.Mutex
@@ -52,8 +93,6 @@ func crashAt(t *testing.T, call int, kill bool, mistake control) (bad []string, 
 				}
 			}
 		}
-		// The first message is answered before it is confirmed.
-		r.api.Queue("getUpdates", "", telegramtest.NoConnection, telegramtest.NoConnection)
 		disk, calls := r.m, 0
 		r.m.Hook = func(c faultfs.Call) error {
 			if c.Op == "unlock" || c.Op == "lock" && strings.Contains(c.Name, "channel-") {
@@ -77,11 +116,7 @@ func crashAt(t *testing.T, call int, kill bool, mistake control) (bad []string, 
 			}
 			return syscall.EIO
 		}
-		r.start()
-		r.api.Text(7, "one")
-		time.Sleep(3 * time.Second)
-		r.api.Text(7, "two")
-		time.Sleep(3 * time.Second)
+		s.send(r)
 		if err := r.stop(); err != nil && !hit {
 			t.Errorf("channel: %v", err)
 		}
@@ -97,7 +132,7 @@ func crashAt(t *testing.T, call int, kill bool, mistake control) (bad []string, 
 			t.Errorf("channel after a crash: %v", err)
 		}
 		synctest.Wait()
-		bad = append(bad, r.check()...)
+		bad = append(bad, s.check(r)...)
 	})
 	return bad, hit
 }
@@ -116,14 +151,20 @@ func spoil(t *testing.T, m *faultfs.Mem, mistake control) {
 			b = bytes.ReplaceAll(b, []byte(`"state":"sending"`), []byte(`"state":"pending"`))
 		case forgets:
 			b = bytes.ReplaceAll(b, []byte(`"done":[{`), []byte(`"forgotten":[{`))
+		case losesAlbum:
+			b = bytes.ReplaceAll(b, []byte(`"album":"a"`), []byte(`"lost":"a"`))
+		case losesFull:
+			b = bytes.ReplaceAll(b, []byte(`"full":true`), []byte(`"lost":true`))
+		case losesTurn:
+			b = bytes.ReplaceAll(b, []byte(`"turn":{`), []byte(`"lost":{`))
 		}
 		m.WriteFile(name, b, 0o600)
 	}
 }
 
-// check returns an error for each message that the sessions do not contain once, and for each
+// checkTexts returns an error for each message that the sessions do not contain once, and for each
 // answer that was sent twice, or is missing without a notice.
-func (r *rig) check() (bad []string) {
+func (r *rig) checkTexts() (bad []string) {
 	var lines, texts []string
 	for _, line := range r.d.lines {
 		_, text, _ := strings.Cut(line, ": ")
@@ -161,14 +202,37 @@ func (r *rig) check() (bad []string) {
 	return bad
 }
 
+// checkJoined returns an error unless the sessions contain the album and the paste once, and
+// not divided, and each has one answer or a notice.
+func (r *rig) checkJoined() (bad []string) {
+	lines, sent := strings.ReplaceAll(strings.Join(r.d.lines, "|"), full, "paste-"), strings.Join(r.sent(), "|")
+	for _, want := range []string{"a1\n\na2\n\na3", "paste-rest"} {
+		if strings.Count(lines, want) != 1 {
+			bad = append(bad, fmt.Sprintf("the sessions do not contain %q once: %q", want, lines))
+		}
+		if n := strings.Count(sent, strings.ToUpper(want)); n > 1 || n == 0 && !strings.Contains(sent, "may be missing") {
+			bad = append(bad, fmt.Sprintf("the answer to %q was sent %d times: %q", want, n, sent))
+		}
+	}
+	if strings.Count(lines, "a2") != 1 || strings.Count(lines, "rest") != 1 {
+		bad = append(bad, fmt.Sprintf("parts are repeated: %q", lines))
+	}
+	return bad
+}
+
 // TestCrashes stops the channel before each call of the file system. Each message is in the
 // sessions once, and no answer is sent twice or is missing without a notice.
-func TestCrashes(t *testing.T) {
+func TestCrashes(t *testing.T) { crashes(t, texts, 200) }
+
+// TestCrashesJoined is TestCrashes for an album and a paste: each is one turn.
+func TestCrashesJoined(t *testing.T) { crashes(t, joined, 200) }
+
+func crashes(t *testing.T, s script, least int) {
 	race.Skip(t)
 	points := 0
 	for _, kill := range []bool{false, true} {
 		for call := 1; ; call++ {
-			bad, hit := crashAt(t, call, kill, noMistake)
+			bad, hit := crashAt(t, s, call, kill, noMistake)
 			if len(bad) > 0 {
 				t.Errorf("call %d, kill %v: %s", call, kill, strings.Join(bad, "; "))
 			}
@@ -179,18 +243,18 @@ func TestCrashes(t *testing.T) {
 		}
 	}
 	t.Logf("%d crashes", points)
-	if points < 200 {
+	if points < least {
 		t.Errorf("%d crashes", points)
 	}
 }
 
 // TestControls: the enumeration finds each mistake.
 func TestControls(t *testing.T) {
-	for _, mistake := range []control{confirmsFirst, sendsFirst, forgets} {
+	for mistake, s := range map[control]script{confirmsFirst: texts, sendsFirst: texts, forgets: texts, losesAlbum: joined, losesFull: joined, losesTurn: joined} {
 		found := false
 		for call, hit := 1, true; hit && !found; call++ {
 			var bad []string
-			bad, hit = crashAt(t, call, false, mistake)
+			bad, hit = crashAt(t, s, call, false, mistake)
 			found = len(bad) > 0
 		}
 		if !found {

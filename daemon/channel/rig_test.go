@@ -36,6 +36,7 @@ type daemon struct {
 	calls    int
 	// reply returns the answer to a message. nil: the text in capitals.
 	reply func(ctx context.Context, m *op.Message) (string, error)
+	slow  time.Duration // of a run
 	// lose makes the next responses get lost after the run.
 	lose int
 }
@@ -80,7 +81,9 @@ func (d *daemon) send(ctx context.Context, m *op.Message) (op.Answer, error) {
 		d.answers[m.Request] = a
 		d.lines = append(d.lines, a.Session+": "+m.Content)
 	}
+	slow := d.slow
 	d.mu.Unlock()
+	channel.Pause(ctx, slow)
 	text, err := strings.ToUpper(m.Content), error(nil)
 	if d.reply != nil {
 		text, err = d.reply(ctx, m)

@@ -3,6 +3,7 @@ package channel
 import (
 	"context"
 	"strings"
+	"time"
 
 	"crabmem/daemon/box"
 	"crabmem/daemon/op"
@@ -35,48 +36,76 @@ func parse(text string) command {
 	return none
 }
 
-const (
-	separator = "\n\n"    // between a turn's messages
-	maxTurn   = 256 << 10 // bytes of a turn of several messages
-)
+// todo is what next does after it read the file.
+type todo struct {
+	turn *box.Turn     // to run
+	wait time.Duration // for more messages
+	did  bool
+}
 
 // next returns the conversation's open turn, or carries out a command, or stores a turn
-// of the oldest messages and returns it. It returns false if nothing is to be done.
+// of the oldest messages and returns it, or waits for more of them. It returns false if
+// nothing is to be done.
 func (w *worker) next() (turn *box.Turn, did bool, err error) {
 	crossed, err := w.atBoundary()
 	if err != nil {
 		return nil, false, err
 	}
+	var do todo
 	err = w.box.Update(w.conversation, func(f *box.File) bool {
 		if i := lastStop(f); i >= 0 {
 			w.dropUntil(f, i)
-			did = true
+			do.did = true
 			return true
 		}
 		if f.Turn != nil || len(f.Waiting) == 0 {
-			turn = f.Turn
+			do.turn = f.Turn
 			return false
 		}
-		did = true
-		switch m := &f.Waiting[0]; {
-		case m.Content == "":
-			w.endWith(f, "Only text can be read yet. Pictures, voice messages, and files are ignored.")
-		case parse(m.Content) == help:
-			w.endWith(f, helpText+"\n\n"+w.About(identity(w.conversation)))
-		case parse(m.Content) == fresh:
+		switch parse(f.Waiting[0].Content) {
+		case help:
+			w.endWith(f, 1, helpText+"\n\n"+w.About(identity(w.conversation)))
+		case fresh:
 			f.Fresh = true
-			w.endWith(f, "The next message begins a session.")
+			w.endWith(f, 1, "The next message begins a session.")
 		default:
-			turn = compose(f)
-			turn.New = f.Fresh || crossed || turn.Session == "" && strings.Contains(w.conversation, "/")
-			if turn.New {
-				turn.Session = ""
-			}
-			f.Turn, f.Fresh, f.Active = turn, false, w.Now().UTC()
+			return w.fix(f, crossed, &do)
 		}
+		do.did = true
 		return true
 	})
-	return turn, did, err
+	if err == nil && do.wait > 0 {
+		w.pause(do.wait)
+	}
+	return do.turn, do.did, err
+}
+
+// fix stores a turn of the oldest messages, or sets the time to wait for more of them. It
+// reports whether the file changed.
+func (w *worker) fix(f *box.File, crossed bool, do *todo) bool {
+	t, kind := compose(f)
+	list := f.Waiting[:len(t.IDs)]
+	if kind == onlyLate && len(list) == len(f.Waiting) {
+		return false
+	}
+	do.did = true
+	if do.wait = due(list, len(list) < len(f.Waiting), w.began(), w.Now()); do.wait > 0 {
+		return false
+	}
+	switch f.Albums = albums(list); kind {
+	case onlyLate: // the next turn is of a command
+		f.End(len(list))
+		return true
+	case noText:
+		w.endWith(f, len(list), "Only text can be read yet. Pictures, voice messages, and files are ignored.")
+		return true
+	}
+	t.New = f.Fresh || crossed || t.Session == "" && strings.Contains(w.conversation, "/")
+	if t.New {
+		t.Session = ""
+	}
+	f.Turn, f.Fresh, f.Active, do.turn = t, false, w.Now().UTC(), t
+	return true
 }
 
 // lastStop returns the index of the last command to stop, or -1.
@@ -110,28 +139,11 @@ func (w *worker) dropUntil(f *box.File, command int) {
 	w.notice(f, id, text)
 }
 
-// endWith ends the oldest message with a notice in place of an answer.
-func (w *worker) endWith(f *box.File, text string) {
+// endWith ends the oldest messages with one notice in place of an answer.
+func (w *worker) endWith(f *box.File, messages int, text string) {
 	id := f.Waiting[0].ID
-	f.End(1)
+	f.End(messages)
 	w.notice(f, id, text)
-}
-
-// compose returns a turn of a conversation's oldest messages: one that begins with a
-// slash, or those before the next one that does.
-func compose(f *box.File) *box.Turn {
-	first := &f.Waiting[0]
-	t := &box.Turn{IDs: []string{first.ID}, Agent: first.Agent, Content: first.Content, Session: f.Session}
-	if strings.HasPrefix(first.Content, "/") {
-		return t
-	}
-	for _, m := range f.Waiting[1:] {
-		if m.Content == "" || m.Content[0] == '/' || len(t.Content)+len(separator)+len(m.Content) > maxTurn {
-			break
-		}
-		t.IDs, t.Content = append(t.IDs, m.ID), t.Content+separator+m.Content
-	}
-	return t
 }
 
 // atBoundary reports whether the next turn begins a session because of the time. A session

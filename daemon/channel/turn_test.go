@@ -126,20 +126,6 @@ func TestHelp(t *testing.T) {
 	})
 }
 
-// TestNoText: a message without text has a notice, and one with a caption is answered.
-func TestNoText(t *testing.T) {
-	bubble(t, func(r *rig) {
-		r.start()
-		photo := func(caption string) {
-			r.api.Message(map[string]any{"from": map[string]any{"id": int64(7)}, "chat": map[string]any{"id": int64(7), "type": "private"}, "photo": []any{}, "caption": caption})
-			synctest.Wait()
-		}
-		photo("")
-		photo("look")
-		r.want("Only text can be read yet. Pictures, voice messages, and files are ignored.", "LOOK")
-	})
-}
-
 // TestTopic: a topic is a separate conversation of the same identity.
 func TestTopic(t *testing.T) {
 	bubble(t, func(r *rig) {

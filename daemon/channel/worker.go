@@ -15,6 +15,7 @@ type worker struct {
 	*loop
 	conversation string
 	again        bool               // a message arrived
+	woken        chan struct{}      // has an item if one arrived after the worker last waited
 	cancel       context.CancelFunc // of the active run or wait, or nil
 }
 
@@ -25,12 +26,13 @@ func (l *loop) wake(conversation string, stopRun bool) {
 	defer l.mu.Unlock()
 	if w := l.workers[conversation]; w != nil {
 		w.again = true
+		w.signal()
 		if stopRun && w.cancel != nil {
 			w.cancel()
 		}
 		return
 	}
-	w := &worker{loop: l, conversation: conversation}
+	w := &worker{loop: l, conversation: conversation, woken: make(chan struct{}, 1)}
 	l.workers[conversation] = w
 	l.background.Go(w.work) // until nothing is to be done, or ctx ends
 }

@@ -44,29 +44,6 @@ type bot struct {
 	timeout time.Duration // of a poll
 }
 
-// update is the part of an update that the channel reads.
-type update struct {
-	ID      int64    `json:"update_id"`
-	Message *message `json:"message"`
-}
-
-type message struct {
-	ID      int64 `json:"message_id"`
-	Topic   int64 `json:"message_thread_id"`
-	InTopic bool  `json:"is_topic_message"`
-	From    *struct {
-		ID    int64 `json:"id"`
-		IsBot bool  `json:"is_bot"`
-	} `json:"from"`
-	SenderChat *struct{} `json:"sender_chat"`
-	Chat       struct {
-		ID   int64  `json:"id"`
-		Type string `json:"type"`
-	} `json:"chat"`
-	Text    string `json:"text"`
-	Caption string `json:"caption"`
-}
-
 // New returns a configuration's platform. transport carries the requests; nil is
 // [http.DefaultTransport].
 func New(c *Config, log *slog.Logger, transport http.RoundTripper) *channel.Platform {
@@ -117,14 +94,15 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 func (b *bot) receive(ctx context.Context, accept func([]channel.Message) error) error {
 	var offset int64
 	wait, isOther := firstWait, false
+	var hold time.Duration // of a poll; the first one returns what waits
 	for ctx.Err() == nil {
 		var updates []update
-		err := b.call(ctx, b.timeout+10*time.Second, "getUpdates", map[string]any{"offset": offset, "limit": 100, "timeout": int64(b.timeout / time.Second),
+		err := b.call(ctx, b.timeout+10*time.Second, "getUpdates", map[string]any{"offset": offset, "limit": 100, "timeout": int64(hold / time.Second),
 			"allowed_updates": []string{"message"}}, &updates)
 		if err == nil {
 			isOther = false
 			if offset, err = b.store(updates, offset, accept); err == nil {
-				wait = firstWait
+				wait, hold = firstWait, b.timeout
 				continue
 			}
 			b.log.Error("messages are not stored: polling pauses, and they are delivered again", "wait", wait, "error", err)
@@ -176,25 +154,6 @@ func (b *bot) store(updates []update, offset int64, accept func([]channel.Messag
 		return offset, err
 	}
 	return last + 1, nil
-}
-
-// messageOf returns a person's message in a private chat, or false.
-func (b *bot) messageOf(m *message) (channel.Message, bool) {
-	if m == nil || m.From == nil || m.From.IsBot || m.From.ID == b.id || m.SenderChat != nil || m.Chat.Type != "private" || m.Chat.ID != m.From.ID {
-		return channel.Message{}, false
-	}
-	sender := strconv.FormatInt(m.From.ID, 10)
-	out := channel.Message{ID: strconv.FormatInt(m.ID, 10), Conversation: prefix + sender, Sender: sender, Text: m.Text}
-	if m.InTopic && m.Topic != 0 {
-		out.Conversation += "/" + strconv.FormatInt(m.Topic, 10)
-	}
-	if out.Text == "" {
-		out.Text = m.Caption
-	}
-	if strings.TrimSpace(out.Text) == "" {
-		out.Text = ""
-	}
-	return out, true
 }
 
 // sleep waits for a random part of at least half of d, and returns the next wait.

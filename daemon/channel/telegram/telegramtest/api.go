@@ -103,7 +103,10 @@ func (a *API) Redeliver(fields map[string]any, id int64) {
 
 func (a *API) add(fields map[string]any, id int64) {
 	a.lastID++
-	fields["message_id"], fields["date"] = id, 1
+	fields["message_id"] = id
+	if fields["date"] == nil {
+		fields["date"] = time.Now().Unix()
+	}
 	a.queue = append(a.queue, update{a.lastID, fields})
 	close(a.changed)
 	a.changed = make(chan struct{})

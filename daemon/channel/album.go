@@ -1,0 +1,162 @@
+package channel
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"crabmem/daemon/box"
+)
+
+// How long a turn waits for more of what a person sent as one.
+const (
+	albumWait = 2500 * time.Millisecond // after the newest part of an album
+	albumMax  = 10 * time.Second        // after the oldest part of an album
+	restWait  = 1500 * time.Millisecond // after a text of the full length
+	textWait  = 2 * time.Second         // after a message without text
+	restSent  = 2 * time.Second         // between two parts of a paste, by the platform's clock in seconds
+)
+
+const (
+	separator = "\n\n"    // between a turn's messages
+	maxTurn   = 256 << 10 // bytes of a turn of several messages
+	moreLine  = "[channel: more of the same album]\n"
+)
+
+// begin stores the time of the first call of accept. Parts that the platform kept while the
+// channel was stopped arrive in it.
+func (l *loop) begin() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.begun.IsZero() {
+		l.begun = l.Now()
+		for _, w := range l.workers {
+			w.signal()
+		}
+	}
+}
+
+func (l *loop) began() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.begun
+}
+
+// signal ends a pause of the worker. The caller holds mu.
+func (w *worker) signal() {
+	select {
+	case w.woken <- struct{}{}:
+	default:
+	}
+}
+
+// pause waits until a message arrives, the time is over, or ctx ends.
+func (w *worker) pause(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-w.woken:
+	case <-w.ctx.Done():
+	}
+}
+
+// due returns how long to wait for more of a turn's messages. Others follow if isCut is set.
+// The times of a message that arrived before begun, when another process ran, begin then.
+func due(list []box.Message, isCut bool, begun, now time.Time) (wait time.Duration) {
+	oldest := make(map[string]time.Time) // of each album
+	for i := range list {
+		m, at := &list[i], list[i].At
+		if at.Before(begun) {
+			at = begun
+		}
+		var until time.Time
+		switch isLast := i == len(list)-1 && !isCut; {
+		case m.Album != "":
+			if oldest[m.Album].IsZero() {
+				oldest[m.Album] = at
+			}
+			until = at.Add(albumWait)
+			if most := oldest[m.Album].Add(albumMax); most.Before(until) {
+				until = most
+			}
+		case isLast && m.Full:
+			until = at.Add(restWait)
+		case isLast && m.NoText:
+			until = at.Add(textWait)
+		default:
+			continue
+		}
+		if begun.IsZero() {
+			return albumMax // begin ends the pause
+		}
+		wait = max(wait, until.Sub(now))
+	}
+	return wait
+}
+
+// isRest reports whether a message is the rest of a text that the platform cut.
+func isRest(text, m *box.Message) bool {
+	return text.Full && !m.NoText && m.Album == "" && m.Sent.Sub(text.Sent) <= restSent
+}
+
+// albums returns the albums with a part in a list.
+func albums(list []box.Message) (ids []string) {
+	for i := range list {
+		if id := list[i].Album; id != "" && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// content is what the messages of a turn contain.
+type content int
+
+const (
+	withText content = iota
+	noText           // attachments
+	onlyLate         // attachments of an album that has an answer: they join the next turn
+)
+
+// compose returns a turn of a conversation's oldest messages: the one that begins with a
+// slash, or those before the next one that does. Parts of one album and of one paste are not
+// divided.
+func compose(f *box.File) (t *box.Turn, kind content) {
+	t = &box.Turn{Agent: f.Waiting[0].Agent, Session: f.Session}
+	var text strings.Builder
+	kind = onlyLate
+	for i := range f.Waiting {
+		m, joint := &f.Waiting[i], separator
+		isPart := i > 0 && m.Album != "" && slices.Contains(albums(f.Waiting[:i]), m.Album)
+		isMore := !isPart && slices.Contains(f.Albums, m.Album)
+		switch {
+		case text.Len() == 0:
+			joint = ""
+		case isRest(&f.Waiting[i-1], m):
+			joint, isPart = "", true
+		}
+		if isMore {
+			joint += moreLine
+		}
+		divides := parse(m.Content) != none || !isPart && (isSlash(&f.Waiting[0]) || isSlash(m))
+		if i > 0 && (divides || text.Len()+len(joint)+len(m.Content) > maxTurn) {
+			break
+		}
+		t.IDs = append(t.IDs, m.ID)
+		if m.Content != "" || isMore {
+			text.WriteString(joint + m.Content)
+		}
+		switch {
+		case !m.NoText && m.Content != "":
+			kind = withText
+		case kind == onlyLate && !slices.Contains(f.Albums, m.Album):
+			kind = noText
+		}
+	}
+	t.Content = text.String()
+	return t, kind
+}
+
+// isSlash reports whether a message begins with a command or the name of a skill.
+func isSlash(m *box.Message) bool { return strings.HasPrefix(m.Content, "/") }

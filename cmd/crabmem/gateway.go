@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"net"
 	"path/filepath"
 	"slices"
@@ -188,15 +189,15 @@ If a key with this name exists, add changes nothing and exits with 4.`,
 	fl.StringSliceVar(&f.reads, "reads", nil, "let the key read these `spaces`, too")
 	fl.StringSliceVar(&f.agents, "agents", nil, "let the key talk to these `agents` only")
 	fl.StringVar(&f.expires, "expires", "", "refuse the key after this `time`, such as 30d or 2027-01-31")
-	completeWords(cmd, "trust", string(trust.Untrusted), string(trust.Trusted), string(trust.Admin))
+	completeWords(cmd, "trust", levels...)
 	return resultCommand(c, cmd, func(ctx context.Context, args []string) (added gatewayKey, err error) {
 		k := gateway.Key{Name: args[0], Agents: f.agents}
 		if err := gateway.CheckKeyName(k.Name); err != nil {
 			return added, cli.Usagef("%v", err)
 		}
-		level := trust.Level(f.trust)
-		if !slices.Contains([]trust.Level{trust.Untrusted, trust.Trusted, trust.Admin}, level) {
-			return added, cli.Usagef("--trust %q: want untrusted, trusted, or admin", f.trust)
+		level, err := levelOf(f.trust)
+		if err != nil {
+			return added, err
 		}
 		if k.Expires, err = expiry(f.expires, c.now()); err != nil {
 			return added, err
@@ -209,6 +210,16 @@ If a key with this name exists, add changes nothing and exits with 4.`,
 			c.Note("its memory is separate from yours: see --key-space and --reads")
 		}
 	})
+}
+
+var levels = []string{string(trust.Untrusted), string(trust.Trusted), string(trust.Admin)}
+
+// levelOf returns the level of --trust.
+func levelOf(text string) (trust.Level, error) {
+	if !slices.Contains(levels, text) {
+		return "", cli.Usagef("--trust %q: want untrusted, trusted, or admin", text)
+	}
+	return trust.Level(text), nil
 }
 
 // expiry returns the time of --expires.
@@ -230,12 +241,9 @@ func expiry(text string, now time.Time) (string, error) {
 
 // addKey sets the trust in a key, and adds it.
 func (c *app) addKey(ctx context.Context, k gateway.Key, level trust.Level, f *keyFlags) (gatewayKey, error) {
-	rule := map[string]any{"trust": string(level)}
-	if f.space != "" {
-		rule["space"] = f.space
-	}
-	if len(f.reads) > 0 {
-		rule["reads"] = f.reads
+	rule, err := originRule(level, f.space, f.reads)
+	if err != nil {
+		return gatewayKey{}, err
 	}
 	text, added, err := gateway.AddKey(c.fs, c.absHome(), k, c.now(), func() error { return c.setOrigin(ctx, k.Identity(), rule) })
 	out := describeKey(&added, level)
@@ -244,13 +252,24 @@ func (c *app) addKey(ctx context.Context, k gateway.Key, level trust.Level, f *k
 }
 
 // setOrigin sets the table of an identity in config.toml; nil removes it.
-func (c *app) setOrigin(ctx context.Context, identity string, rule map[string]any) error {
-	js, err := display.JSON(rule)
-	if err != nil {
-		return err
+func (c *app) setOrigin(ctx context.Context, identity string, rule json.RawMessage) error {
+	if rule == nil {
+		rule = json.RawMessage("null")
 	}
-	_, err = c.writeConfig(ctx, op.ConfigChange{Keys: []config.Pair{{Key: "origins." + identity, Value: string(js)}}})
+	_, err := c.writeConfig(ctx, op.ConfigChange{Keys: []config.Pair{{Key: "origins." + identity, Value: string(rule)}}})
 	return err
+}
+
+// originRule returns the table of an identity of a level. An empty space is its own.
+func originRule(level trust.Level, space string, reads []string) (json.RawMessage, error) {
+	rule := map[string]any{"trust": string(level)}
+	if space != "" {
+		rule["space"] = space
+	}
+	if len(reads) > 0 {
+		rule["reads"] = reads
+	}
+	return display.JSON(rule)
 }
 
 func (c *app) gatewayKeys() ([]gateway.Key, error) {

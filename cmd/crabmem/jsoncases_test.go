@@ -273,6 +273,7 @@ var unstable = []struct {
 	// Random names and numbers.
 	{regexp.MustCompile(`\b[0-9a-f]{32}\b`), `<identity>`},
 	{regexp.MustCompile(`\bcmk_[A-Za-z0-9_-]{43}`), `cmk_<random>`},
+	{regexp.MustCompile(`("code":"|\?start=)[0-9A-Z]{4}-[0-9A-Z]{4}"`), `${1}<code>"`},
 	{regexp.MustCompile(`\bcmk_[A-Za-z0-9_-]{4}"`), `cmk_<4>"`},
 	{regexp.MustCompile(`crabmem-(demo|deploy)-[0-9A-Z]+`), `crabmem-$1-<random>`},
 	{regexp.MustCompile(`\.\.crabmem\.json[0-9]+`), `..crabmem.json<random>`},

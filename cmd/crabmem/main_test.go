@@ -121,13 +121,14 @@ func scriptParams(t *testing.T) testscript.Params {
 			e.Defer(func() { endDaemon(home) })
 			fakes := filepath.Join(e.WorkDir, ".fakes")
 			e.Setenv("PATH", fakes+string(os.PathListSeparator)+e.Getenv("PATH"))
+			e.Values[telegramKey] = &scriptBot{}
 			err = errors.Join(err, fakeSystem(fakes))
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code": scriptCode, "schema": scriptSchema, "hold": scriptHold, "release": scriptRelease,
 			"signal": scriptSignal, "flip": scriptFlip, "append": scriptAppend, "sqlite": scriptSQLite, "tool": scriptTool, "refuses": scriptRefuses, "hostile": scriptHostile,
-			"model": scriptModel, "await": scriptAwait, "eventually": scriptEventually, "killdaemon": scriptKillDaemon,
+			"model": scriptModel, "telegram": scriptTelegram, "say": scriptSay, "await": scriptAwait, "eventually": scriptEventually, "killdaemon": scriptKillDaemon,
 			"component": func(ts *testscript.TestScript, _ bool, args []string) {
 				servicetest.Start(t, ts.MkAbs(args[0]), args[1])
 			},

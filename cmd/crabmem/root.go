@@ -89,6 +89,7 @@ func commandTable() []command {
 		{"plugin", pluginCommand, needsStore},
 		{"gateway", gatewayCommand, needsHome},
 		{"telegram", telegramCommand, needsHome},
+		{"channels", channelsCommand, needsHome},
 		{"open", openCommand, needsHome},
 		{"components", componentsCommand, needsHome},
 

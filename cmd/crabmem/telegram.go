@@ -1,15 +1,20 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
 
+	"crabmem/daemon/box"
 	"crabmem/daemon/channel"
 	"crabmem/daemon/channel/telegram"
 	"crabmem/daemon/client"
 	"crabmem/daemon/config"
 	"crabmem/daemon/op"
+	"crabmem/daemon/space"
+	"crabmem/daemon/trust"
 
 	"github.com/spf13/cobra"
 )
@@ -32,8 +37,9 @@ It reads config/telegram.toml in the home directory, of mode 0600:
   poll_timeout = 30            # seconds
   api = "https://api.telegram.org"
 
-Each user is an identity, as tg:123456789, and the tables [origins] in
-config.toml set what it may do. Without a rule it is untrusted. session sets
+crabmem channels pair telegram prints a code: who sends it to the bot becomes a
+user, too. Each user is an identity, as tg:123456789, and the tables [origins]
+in config.toml set what it may do. Without a rule it is untrusted. session sets
 when a conversation begins a session. If it is absent, a session ends at 4 in
 the morning, but never if crab has role = "channel".
 
@@ -50,13 +56,7 @@ refuses the token. The command logs to standard error.`,
 	}
 	cmd.Flags().BoolVar(&deleteWebhook, "delete-webhook", false, "remove the webhook of the bot, and exit")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		conf, err := telegram.ReadConfig(c.fs, c.absHome(), func(name string) (string, error) {
-			values, err := c.secrets().Open()
-			if err != nil {
-				return "", err
-			}
-			return values.Get(name)
-		})
+		conf, err := c.telegramConfig()
 		if err != nil {
 			return err
 		}
@@ -71,13 +71,25 @@ refuses the token. The command logs to standard error.`,
 			return err
 		}
 		o.Allowed = c.telegramUsers(&conf, o.Log)
+		o.Pair = c.telegramPair(cmd.Context(), o.Log)
 		if len(o.Allowed()) == 0 {
-			c.Warn("the bot has no users, and ignores all messages: set allowed_users, or run crabmem channels pair telegram")
+			c.Warn("the bot has no users, and ignores all messages: run crabmem channels pair telegram, or set allowed_users")
 		}
 		c.serving.Store(true)
 		return channel.Run(cmd.Context(), o, telegram.New(&conf, o.Log, nil))
 	}
 	return c.outputs(cmd, of[webhookDeleted]())
+}
+
+// telegramConfig reads the configuration of the bot with its token.
+func (c *app) telegramConfig() (telegram.Config, error) {
+	return telegram.ReadConfig(c.fs, c.absHome(), func(name string) (string, error) {
+		values, err := c.secrets().Open()
+		if err != nil {
+			return "", err
+		}
+		return values.Get(name)
+	})
 }
 
 // telegramUsers returns a function that reads the users of a bot: allowed_users, and the
@@ -100,6 +112,42 @@ func (c *app) telegramUsers(conf *telegram.Config, log *slog.Logger) func() []st
 	}
 }
 
+// telegramPair returns a function that makes a sender a user if a text is the open pairing's
+// code. The commit point is the change of config.toml.
+func (c *app) telegramPair(ctx context.Context, log *slog.Logger) func(sender, text string) bool {
+	return func(sender, text string) bool {
+		ok, err := channel.Redeem(c.fs, c.absHome(), box.Telegram, text, c.now(), func(rule json.RawMessage) error {
+			return c.setOrigin(ctx, telegram.Identity(sender), rule)
+		})
+		if err != nil {
+			log.Error("pair", "sender", sender, "error", err)
+		}
+		if ok {
+			log.Info("paired", "sender", sender)
+		}
+		return ok
+	}
+}
+
+// describeUser returns what an identity may do, for the person.
+func (c *app) describeUser(identity string) string {
+	conf, err := c.loadStructure()
+	if err != nil {
+		return "You are " + identity + "."
+	}
+	does := "you may talk to the agent"
+	switch name := conf.Origins.Space(identity); {
+	case conf.Origins.Level(identity) == trust.Admin:
+		does = "you have the memory and the permissions of the owner"
+	case conf.Origins.Level(identity) != trust.Trusted:
+	case space.IsOfSender(name):
+		does = "the agent remembers for you alone"
+	default:
+		does = "the agent remembers in the space " + c.spaceLabel(name)
+	}
+	return "You are " + identity + ": " + does + "."
+}
+
 type webhookDeleted struct {
 	Deleted bool `json:"deleted"`
 }
@@ -116,7 +164,7 @@ func (c *app) channelOptions(session string) (channel.Options, error) {
 	}
 	boundary, err := channel.ParseBoundary(session)
 	addr := c.client().Addr
-	return channel.Options{FS: c.fs, Home: c.absHome(), Log: c.logger(), Now: c.now, Session: boundary, Daemon: func(identity string) (op.Caller, func()) {
+	return channel.Options{FS: c.fs, Home: c.absHome(), Log: c.logger(), Now: c.now, Session: boundary, About: c.describeUser, Daemon: func(identity string) (op.Caller, func()) {
 		d := &client.Client{Addr: addr, Header: op.Header{As: identity}}
 		return d, func() { _ = d.Close() } // nothing is buffered
 	}}, err

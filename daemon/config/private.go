@@ -33,6 +33,28 @@ func ReadPrivateTOML(fsys vfs.FS, path string, v any) error {
 	return nil
 }
 
+// EditPrivateTOML replaces a file that [ReadPrivateTOML] reads by one with the values that
+// change leaves. Comments, and the lines of other keys, stay. The caller holds the lock of
+// [Locked].
+func EditPrivateTOML(fsys vfs.FS, path string, change func(map[string]any) error) error {
+	old, err := ReadPrivate(fsys, path, maxPrivate)
+	if err != nil {
+		return err
+	}
+	d, err := parseTOML(old)
+	if err != nil {
+		return tomlError(path, err)
+	}
+	if err := change(d.tree); err != nil {
+		return err
+	}
+	text, err := editTOML(old, d.tree)
+	if err != nil {
+		return fmt.Errorf("change %s: %w", path, err)
+	}
+	return vfs.WriteFile(fsys, path, 0o600, text)
+}
+
 // Invalid returns err as the error of a value in a file, or nil if err is nil.
 func Invalid(path string, err error) error {
 	if err == nil {

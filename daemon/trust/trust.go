@@ -8,6 +8,7 @@
 package trust
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -199,6 +200,14 @@ func (rs Rules) Allows(creator, sender, word string) bool {
 	return true
 }
 
+// Space returns the space in which an identity's notes are.
+func (rs Rules) Space(identity string) string {
+	if rs.Level(identity) == Admin {
+		return space.Main
+	}
+	return cmp.Or(rs.find(origin(identity)).Space, space.OfSender(origin(identity)))
+}
+
 // Scope returns the permissions of a run in which a creator of a session and a
 // sender take part: those that both have.
 func (rs Rules) Scope(creator, sender string) tool.Scope {
@@ -219,10 +228,7 @@ func (rs Rules) of(identity string) tool.Scope {
 	if r.Level == Admin {
 		return tool.Unbounded()
 	}
-	own := r.Space
-	if own == "" {
-		own = space.OfSender(identity)
-	}
+	own := rs.Space(identity)
 	s := tool.Scope{Confined: true, Memory: tool.Memory{Sessions: tool.Only(identity)}}
 	if r.Level == Trusted {
 		r.trusted(&s, own)

@@ -87,6 +87,9 @@ func (c *Config) Allowed() (list []string) {
 	return list
 }
 
+// Identity returns a sender's identity.
+func Identity(sender string) string { return prefix + sender }
+
 // Paired returns the senders that have a rule of their own: a pairing, or the owner, wrote it.
 func Paired(rules trust.Rules) (list []string) {
 	for _, r := range rules {

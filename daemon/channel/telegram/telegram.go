@@ -117,8 +117,8 @@ func (b *bot) receive(ctx context.Context, accept func([]channel.Message) error)
 		case e == nil:
 			b.log.Warn("Telegram does not answer", "wait", wait, "error", err)
 			wait = sleep(ctx, wait)
-		case e.Code == http.StatusUnauthorized || e.Code == http.StatusNotFound:
-			return &errtable.Error{Kind: "token", Exit: errtable.ExitPermission, Message: "Telegram refuses the token: " + e.Description, Fix: "set token in " + File + " to the token of BotFather", Err: err}
+		case isRefusal(e):
+			return refused(e)
 		case e.Code == http.StatusConflict && strings.Contains(e.Description, "webhook"):
 			return &errtable.Error{Kind: "webhook", Exit: errtable.ExitConflict, Message: "Telegram sends the messages of this bot to a webhook: " + e.Description, Fix: "run crabmem telegram --delete-webhook", Err: err}
 		case e.Code == http.StatusConflict && !isOther:
@@ -136,6 +136,15 @@ func (b *bot) receive(ctx context.Context, accept func([]channel.Message) error)
 		}
 	}
 	return nil
+}
+
+// isRefusal reports whether the API refuses the token.
+func isRefusal(e *gotgbot.TelegramError) bool {
+	return e.Code == http.StatusUnauthorized || e.Code == http.StatusNotFound
+}
+
+func refused(e *gotgbot.TelegramError) error {
+	return &errtable.Error{Kind: "token", Exit: errtable.ExitPermission, Message: "Telegram refuses the token: " + e.Description, Fix: "set token in " + File + " to the token of BotFather", Err: e}
 }
 
 // store stores updates, and returns the offset that confirms them. After an empty poll,

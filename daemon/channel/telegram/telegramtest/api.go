@@ -239,6 +239,10 @@ func (a *API) do(method string, r *http.Request) (any, error) {
 		return a.send(number("chat_id"), number("message_thread_id"), r.FormValue("text"))
 	case "sendChatAction", "deleteWebhook":
 		return true, nil
+	case "getMe":
+		return map[string]any{"id": 123456, "is_bot": true, "first_name": "Crab", "username": "crab_bot", "can_read_all_group_messages": false}, nil
+	case "getWebhookInfo":
+		return map[string]any{"url": "", "pending_update_count": a.Unconfirmed()}, nil
 	}
 	return nil, fmt.Errorf("unknown method %s", method)
 }

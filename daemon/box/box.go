@@ -65,7 +65,7 @@ type Box struct {
 	path string // of the directory
 
 	mu      sync.Mutex     // held during each change
-	waiting map[string]int // messages without an answer and parts to send, by conversation
+	waiting map[string]int // messages without an answer, parts to send, and questions, by conversation
 	changed chan struct{}  // closed and replaced by each answer
 	sizes   map[string]int // bytes of the files, by conversation
 	unread  int            // files that cannot be read
@@ -129,7 +129,8 @@ func (b *Box) sweep() error {
 	return err
 }
 
-// Waiting returns the conversations with messages that have no answer, or parts to send.
+// Waiting returns the conversations with messages that have no answer, parts to send, or
+// questions.
 func (b *Box) Waiting() (list []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

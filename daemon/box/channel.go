@@ -1,6 +1,9 @@
 package box
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Channel is what only channels use in a File.
 type Channel struct {
@@ -9,6 +12,8 @@ type Channel struct {
 	Fresh   bool      `json:"fresh,omitempty"`   // the next turn begins a session
 	Active  time.Time `json:"active,omitzero"`   // the newest turn was stored
 	Albums  []string  `json:"albums,omitempty"`  // of the newest messages that were answered, or are in Turn
+
+	Questions []Question `json:"questions,omitempty"` // to the person, oldest first
 }
 
 // Received describes how a channel joins a message with others.
@@ -17,6 +22,55 @@ type Received struct {
 	Album  string    `json:"album,omitempty"`   // the platform's ID of the album that contains it
 	Full   bool      `json:"full,omitempty"`    // the text has the largest length: more may follow
 	NoText bool      `json:"no_text,omitempty"` // the person wrote no text: it may follow
+}
+
+// Question is an agent's question to the person.
+type Question struct {
+	Seq    uint64        `json:"seq"`              // of its last part
+	Turn   string        `json:"turn"`             // the first ID of the turn that asks
+	Sum    string        `json:"sum"`              // of its text
+	Labels []string      `json:"labels,omitempty"` // to choose from
+	Remote string        `json:"remote,omitempty"` // the platform's ID of the message with buttons
+	State  QuestionState `json:"state"`
+}
+
+// QuestionState is a Question's state.
+type QuestionState string
+
+// The states. A closed question stays until its message has no buttons.
+const (
+	Asking    QuestionState = "asking"    // a part has no outcome
+	Asked     QuestionState = "asked"     // the person may have it
+	Answering QuestionState = "answering" // stored before each request with the answer
+	Closed    QuestionState = "closed"
+)
+
+// Question returns the question with a number, or nil.
+func (f *File) Question(seq uint64) *Question {
+	i := slices.IndexFunc(f.Questions, func(q Question) bool { return q.Seq == seq })
+	if i < 0 {
+		return nil
+	}
+	return &f.Questions[i]
+}
+
+// Close closes a question. A text that answers it is a message from now on. Close removes
+// a pressed button, and an answer whose delivery is not certain, and then returns true.
+func (f *File) Close(q *Question) (removed bool) {
+	uncertain := q.State == Answering
+	q.State = Closed
+	for i := 0; i < len(f.Waiting); i++ {
+		m := &f.Waiting[i]
+		if m.Ask != q.Seq {
+			continue
+		}
+		if m.Ask = 0; m.Button || uncertain {
+			f.EndOne(i)
+			i--
+			removed, uncertain = true, false
+		}
+	}
+	return removed
 }
 
 // Turn is messages that an agent answers together. A channel stores it before its run, and it
@@ -46,6 +100,7 @@ type Kind string
 const (
 	Reply  Kind = "reply"  // of an agent
 	Notice Kind = "notice" // of the channel
+	Asks   Kind = "ask"    // a question of an agent
 )
 
 // State is a Part's delivery state.

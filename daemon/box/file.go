@@ -18,6 +18,8 @@ type Message struct {
 	Content string    `json:"content"`
 	At      time.Time `json:"at"` // stored
 	Received
+	Ask    uint64 `json:"ask,omitempty"`    // of the [Question] that it answers; 0: none
+	Button bool   `json:"button,omitempty"` // the person pressed a button
 }
 
 // Answer is an answer of an agent, or a part of one.
@@ -87,7 +89,7 @@ func (b *Box) write(f *File) error {
 	return err
 }
 
-// count stores a conversation's size, and how many messages and parts are open in it.
+// count stores a conversation's size, and how many messages, parts, and questions are open in it.
 func (b *Box) count(f *File) {
 	b.sizes[f.Conversation] = f.bytes
 	n := len(f.Waiting)
@@ -96,6 +98,7 @@ func (b *Box) count(f *File) {
 			n++
 		}
 	}
+	n += len(f.Questions)
 	if b.waiting[f.Conversation] = n; n == 0 {
 		delete(b.waiting, f.Conversation)
 	}
@@ -111,6 +114,9 @@ func (f *File) end(i, j int) {
 
 // End removes the oldest messages, and keeps their IDs.
 func (f *File) End(messages int) { f.end(0, messages) }
+
+// EndOne removes a message, and keeps its ID.
+func (f *File) EndOne(i int) { f.end(i, i+1) }
 
 // Answer adds an answer, and sets its time and its number. If the answers exceed the size of
 // a conversation, the oldest ones are removed.

@@ -83,6 +83,11 @@ func purgeFile(fsys vfs.FS, path string, dry bool, texts []string) (found bool, 
 	for i := range f.Answers {
 		replace(&f.Answers[i].Content)
 	}
+	for _, q := range f.Questions {
+		for i := range q.Labels {
+			replace(&q.Labels[i])
+		}
+	}
 	if f.Turn != nil {
 		replace(&f.Turn.Content)
 	}

@@ -40,10 +40,18 @@ type Platform struct {
 	Receive func(ctx context.Context, accept func([]Message) error) error
 	// Send sends a text to a conversation, and returns the service's ID of it. Its error is a
 	// *SendError, or has an unknown outcome.
-	Send func(ctx context.Context, conversation, text string) (id string, err error)
+	Send func(ctx context.Context, conversation string, t Text) (id string, err error)
+	// Unbutton removes the buttons of a text, which may have none. Its error is as that of Send.
+	Unbutton func(ctx context.Context, conversation, id string) error
 	// Typing shows that the agent works. The service shows it for TypingTime or a little longer.
 	Typing     func(ctx context.Context, conversation string)
 	TypingTime time.Duration
+}
+
+// Text is a text for a conversation.
+type Text struct {
+	Content string
+	Buttons []Button // the person may press one of them
 }
 
 // SendError is the error for a text that the platform did not send.
@@ -63,6 +71,9 @@ type Message struct {
 	Conversation string // the sender's identity; in a topic, a slash and its name follow
 	Sender       string // the platform's ID
 	Text         string // empty: the message has no text
+	Button       string // the Data of a [Button] that the person pressed; empty: none
+	Of           string // ID of the message with the button
+	Closed       bool   // set by accept: the question of the button is closed
 	box.Received
 }
 
@@ -140,16 +151,24 @@ func (l *loop) accept(list []Message) error {
 		return nil
 	}
 	allowed := l.Allowed()
-	for _, m := range list {
+	for i := range list {
+		m := &list[i]
 		if m.Sender == "" || !slices.Contains(allowed, m.Sender) {
-			if m.Sender == "" || identity(m.Conversation) != l.p.Prefix+m.Sender || !l.Pair(m.Sender, m.Text) {
+			if m.Sender == "" || identity(m.Conversation) != l.p.Prefix+m.Sender || m.Button != "" || !l.Pair(m.Sender, m.Text) {
 				l.ignore(m.Sender)
 				continue
 			}
 			allowed = append(allowed, m.Sender)
 			m.Text = string(help) // the code is used
 		}
-		_, err := l.box.Add(l.p.Prefix, m.Conversation, m.ID, box.Message{Agent: config.Crab, Content: m.Text, Received: m.Received})
+		stored := box.Message{Agent: config.Crab, Content: m.Text, Received: m.Received}
+		if open, err := l.answers(m, &stored); err != nil {
+			return err
+		} else if !open {
+			m.Closed = true
+			continue
+		}
+		_, err := l.box.Add(l.p.Prefix, m.Conversation, m.ID, stored)
 		switch {
 		case errors.Is(err, box.ErrReuse):
 			l.Log.Warn("a message has the ID of another one: it is ignored", "conversation", m.Conversation)

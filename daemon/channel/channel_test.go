@@ -14,9 +14,13 @@ import (
 	"crabmem/daemon/op"
 )
 
-// idOf returns a message's ID in the files.
+// idOf returns a message's ID in the files. The number of a press of a button is negative.
 func idOf(chat, message int64) string {
-	sum := sha256.Sum256(fmt.Append(nil, "tg:", chat, "\x00", message))
+	once := fmt.Sprint(message)
+	if message < 0 {
+		once = fmt.Sprint("press ", -message)
+	}
+	sum := sha256.Sum256(fmt.Append(nil, "tg:", chat, "\x00", once))
 	return hex.EncodeToString(sum[:16])
 }
 
@@ -170,7 +174,7 @@ func TestRemovedUser(t *testing.T) {
 // TestDaemonAway: messages wait while no daemon runs, and are answered after.
 func TestDaemonAway(t *testing.T) {
 	bubble(t, func(r *rig) {
-		r.down = true
+		r.down.Store(true)
 		r.start()
 		r.api.Text(7, "hello")
 		time.Sleep(time.Hour)
@@ -183,7 +187,7 @@ func TestDaemonAway(t *testing.T) {
 		if err := r.stop(); err != nil {
 			t.Error(err)
 		}
-		r.down = false
+		r.down.Store(false)
 		r.start()
 		time.Sleep(time.Minute)
 		r.want("HELLO")
@@ -249,7 +253,8 @@ func TestTyping(t *testing.T) {
 // TestTooMany: a conversation with too many messages gets a notice, and delays no other one.
 func TestTooMany(t *testing.T) {
 	bubble(t, func(r *rig) {
-		r.down, r.ignores = true, true
+		r.ignores = true
+		r.down.Store(true)
 		r.start()
 		for i := range 65 {
 			r.api.Text(7, fmt.Sprint(i))

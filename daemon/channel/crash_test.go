@@ -31,12 +31,15 @@ const (
 	losesAlbum    control = "the album of a message is not stored"
 	losesFull     control = "the full length of a text is not stored"
 	losesTurn     control = "a turn is composed again after a restart"
+	pressesFirst  control = "the press of a button is confirmed before it is stored"
+	forgetsAsked  control = "questions are forgotten at a restart"
 )
 
 // script is what a person does while the channel runs, and what must be true after all of it.
 type script struct {
 	send  func(*rig)
 	check func(*rig) []string
+	later func(*rig) // what the person does minutes after the crash; nil: nothing
 }
 
 // texts is two messages.
@@ -48,7 +51,7 @@ var texts = script{func(r *rig) {
 	time.Sleep(3 * time.Second)
 	r.api.Text(7, "two")
 	time.Sleep(3 * time.Second)
-}, (*rig).checkTexts}
+}, (*rig).checkTexts, nil}
 
 // joined is an album, and a paste during its run.
 var joined = script{func(r *rig) {
@@ -68,7 +71,7 @@ var joined = script{func(r *rig) {
 	time.Sleep(time.Second)
 	r.api.Text(7, "rest")
 	time.Sleep(10 * time.Second)
-}, (*rig).checkJoined}
+}, (*rig).checkJoined, nil}
 
 // crashAt follows a script, and stops the channel before a call of the file system. The
 // next channel has the disk of a power cut, or of a kill. crashAt returns what went wrong, and
@@ -82,11 +85,14 @@ func crashAt(t *testing.T, s script, call int, kill bool, mistake control) (bad 
 			defer mu.Unlock()
 			bad = append(bad, err.Error())
 		}
-		if mistake == confirmsFirst {
+		if mistake == confirmsFirst || mistake == pressesFirst {
 			r.change = func(p *channel.Platform) {
 				receive := p.Receive
 				p.Receive = func(ctx context.Context, accept func([]channel.Message) error) error {
 					return receive(ctx, func(list []channel.Message) error {
+						if mistake == pressesFirst && (len(list) == 0 || list[0].Button == "") {
+							return accept(list)
+						}
 						defer time.AfterFunc(time.Second, func() { _ = accept(list) })
 						return nil
 					})
@@ -123,10 +129,15 @@ func crashAt(t *testing.T, s script, call int, kill bool, mistake control) (bad 
 		synctest.Wait()
 		r.m.Hook = nil
 		if hit {
+			r.api.Clear("getUpdates")
 			r.m = disk
 			spoil(t, r.m, mistake)
 		}
 		r.start()
+		time.Sleep(3 * time.Minute)
+		if s.later != nil {
+			s.later(r)
+		}
 		time.Sleep(time.Hour)
 		if err := r.stop(); err != nil {
 			t.Errorf("channel after a crash: %v", err)
@@ -157,6 +168,8 @@ func spoil(t *testing.T, m *faultfs.Mem, mistake control) {
 			b = bytes.ReplaceAll(b, []byte(`"full":true`), []byte(`"lost":true`))
 		case losesTurn:
 			b = bytes.ReplaceAll(b, []byte(`"turn":{`), []byte(`"lost":{`))
+		case forgetsAsked:
+			b = bytes.ReplaceAll(b, []byte(`"questions":[{`), []byte(`"forgotten":[{`))
 		}
 		m.WriteFile(name, b, 0o600)
 	}
@@ -227,6 +240,9 @@ func TestCrashes(t *testing.T) { crashes(t, texts, 200) }
 // TestCrashesJoined is TestCrashes for an album and a paste: each is one turn.
 func TestCrashesJoined(t *testing.T) { crashes(t, joined, 200) }
 
+// TestCrashesAsked is TestCrashes for a question that a button answers.
+func TestCrashesAsked(t *testing.T) { crashes(t, asked, 200) }
+
 func crashes(t *testing.T, s script, least int) {
 	race.Skip(t)
 	points := 0
@@ -250,9 +266,10 @@ func crashes(t *testing.T, s script, least int) {
 
 // TestControls: the enumeration finds each mistake.
 func TestControls(t *testing.T) {
-	for mistake, s := range map[control]script{confirmsFirst: texts, sendsFirst: texts, forgets: texts, losesAlbum: joined, losesFull: joined, losesTurn: joined} {
+	for mistake, s := range map[control]script{confirmsFirst: texts, sendsFirst: texts, forgets: texts, losesAlbum: joined, losesFull: joined, losesTurn: joined,
+		pressesFirst: asked, forgetsAsked: asked} {
 		found := false
-		for call, hit := 1, true; hit && !found; call++ {
+		for call, hit := 1, true; hit && !found; call += 3 {
 			var bad []string
 			bad, hit = crashAt(t, s, call, false, mistake)
 			found = len(bad) > 0

@@ -10,12 +10,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/daemon/agent"
 	"crabmem/daemon/channel"
 	"crabmem/daemon/channel/telegram"
 	"crabmem/daemon/channel/telegram/telegramtest"
@@ -34,6 +36,13 @@ type daemon struct {
 	sessions map[string][]string // by identity
 	loaded   []op.Session
 	calls    int
+	pending  map[uint64]chan string // questions, by the session's number
+	replies  []string               // that questions got
+	busy     int                    // replies that fail for now
+	lost     int                    // responses to replies that get lost
+	rounds   time.Duration          // between a reply and the end of its round of tools
+	results  map[string]string      // replies, by request: the session contains them
+	texts    map[string]string      // answers, by request
 	// reply returns the answer to a message. nil: the text in capitals.
 	reply func(ctx context.Context, m *op.Message) (string, error)
 	slow  time.Duration // of a run
@@ -46,10 +55,13 @@ func (d *daemon) Call(ctx context.Context, row *op.Row, in, out any, part func()
 		return err
 	}
 	switch row.Name {
-	case "runs.send":
-		a, err := d.send(ctx, in.(*op.Message))
-		*out.(*op.Answer) = a
-		if err != nil {
+	case "runs.stream":
+		return d.send(ctx, in.(*op.Message), func(e agent.Event) error {
+			*out.(*agent.Event) = e
+			return part()
+		})
+	case "runs.reply":
+		if err := d.answer(in.(*op.Reply)); err != nil {
 			return err
 		}
 	case "sessions.loaded":
@@ -61,7 +73,10 @@ func (d *daemon) Call(ctx context.Context, row *op.Row, in, out any, part func()
 	return part()
 }
 
-func (d *daemon) send(ctx context.Context, m *op.Message) (op.Answer, error) {
+// emitKey is the context key of the function that sends an event of a run.
+type emitKey struct{}
+
+func (d *daemon) send(ctx context.Context, m *op.Message, emit func(agent.Event) error) error {
 	d.mu.Lock()
 	d.calls++
 	a, repeated := d.answers[m.Request]
@@ -75,27 +90,115 @@ func (d *daemon) send(ctx context.Context, m *op.Message) (op.Answer, error) {
 		case a.Session == "":
 			a.Session = own[len(own)-1]
 		}
-		if d.answers == nil {
-			d.answers = make(map[string]op.Answer)
-		}
 		d.answers[m.Request] = a
 		d.lines = append(d.lines, a.Session+": "+m.Content)
 	}
 	slow := d.slow
 	d.mu.Unlock()
+	if err := emit(agent.Event{Kind: agent.Start, Session: a.Session, Number: numberOf(m)}); err != nil {
+		return err
+	}
 	channel.Pause(ctx, slow)
-	text, err := strings.ToUpper(m.Content), error(nil)
-	if d.reply != nil {
-		text, err = d.reply(ctx, m)
+	d.mu.Lock()
+	text, answered := d.texts[m.Request]
+	d.mu.Unlock()
+	var err error
+	switch {
+	case answered:
+	case d.reply == nil:
+		text = strings.ToUpper(m.Content)
+	default:
+		text, err = d.reply(context.WithValue(ctx, emitKey{}, emit), m)
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.lose > 0 {
+	lost := d.lose > 0
+	if lost {
 		d.lose--
-		return op.Answer{}, errors.New("the connection ended")
 	}
-	a.Content = text
-	return a, err
+	if err == nil && ctx.Err() == nil {
+		d.texts[m.Request] = text
+	}
+	d.mu.Unlock()
+	if lost {
+		return errors.New("the connection ended")
+	}
+	if err != nil {
+		return err
+	}
+	return emit(agent.Event{Kind: agent.TextDelta, Content: text})
+}
+
+// numberOf returns the number of a message's session.
+func numberOf(m *op.Message) uint64 { return uint64(len(m.Sender)) + uint64(m.Sender[len(m.Sender)-1]) }
+
+// ask asks a question in a run, as the daemon does: the result is the reply, or why there is
+// none after 5 minutes.
+func (d *daemon) ask(ctx context.Context, m *op.Message, q ...agent.Question) string {
+	emit := ctx.Value(emitKey{}).(func(agent.Event) error)
+	reply := make(chan string, 1)
+	d.mu.Lock()
+	if result, ok := d.results[m.Request]; ok { // the model sees it
+		d.mu.Unlock()
+		return result
+	}
+	d.pending[numberOf(m)] = reply
+	d.mu.Unlock()
+	defer func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.pending[numberOf(m)] == reply {
+			delete(d.pending, numberOf(m))
+		}
+	}()
+	_ = emit(agent.Event{Kind: agent.AskUser, Questions: q})
+	answer := "no answer"
+	select {
+	case answer = <-reply:
+		d.mu.Lock()
+		d.results[m.Request] = answer
+		d.mu.Unlock()
+	case <-time.After(5 * time.Minute):
+	case <-ctx.Done():
+		select {
+		case answer = <-reply: // its sender has a response
+			d.mu.Lock()
+			d.results[m.Request] = answer
+			d.mu.Unlock()
+		default:
+		}
+		return "canceled"
+	}
+	time.Sleep(d.rounds)
+	_ = emit(agent.Event{Kind: agent.ToolsComplete})
+	return answer
+}
+
+// fail makes the next replies fail.
+func (d *daemon) fail(replies int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.busy = replies
+}
+
+func (d *daemon) answer(in *op.Reply) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.busy > 0 {
+		d.busy--
+		return &client.NoDaemonError{}
+	}
+	q := d.pending[in.Number]
+	if q == nil {
+		return &client.Error{Code: 404, Kind: "not_found", Message: "no pending ask_user"}
+	}
+	delete(d.pending, in.Number)
+	d.replies = append(d.replies, in.Content)
+	q <- in.Content
+	if d.lost > 0 {
+		d.lost--
+		return errors.New("the connection ended")
+	}
+	return nil
 }
 
 // rig is a channel to a fake Bot API, with a fake daemon, in a bubble.
@@ -106,8 +209,8 @@ type rig struct {
 	d       *daemon
 	log     bytes.Buffer // read it while the channel does not run
 	session string
-	down    bool // no daemon answers
-	ignores bool // messages need not be stored
+	down    atomic.Bool // no daemon answers
+	ignores bool        // messages need not be stored
 	stop    func() error
 	change  func(*channel.Platform) // nil: no change
 	allowed []string                // users
@@ -133,7 +236,8 @@ func bubble(t *testing.T, f func(r *rig)) {
 }
 
 func newRig(t *testing.T) *rig {
-	r := &rig{t: t, m: faultfs.NewMem(), d: &daemon{sessions: make(map[string][]string)}, session: "one", allowed: []string{"7", "8"}}
+	r := &rig{t: t, m: faultfs.NewMem(), session: "one", allowed: []string{"7", "8"}, d: &daemon{sessions: make(map[string][]string), answers: make(map[string]op.Answer),
+		pending: make(map[uint64]chan string), results: make(map[string]string), texts: make(map[string]string)}}
 	if err := vfs.MkdirAll(r.m, home, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -165,6 +269,7 @@ func ids(m *faultfs.Mem, chat int64) (list []string) {
 // file is a channel file.
 type file struct {
 	Conversation string
+	Questions    []struct{ State, Remote string }
 	Waiting      []struct{ ID, Content string }
 	Done         []struct{ ID string }
 	Answers      []struct{ Content, State, Kind, Remote string }
@@ -209,10 +314,7 @@ func (r *rig) start() {
 		ended <- channel.Run(ctx, channel.Options{FS: r.m, Home: home, Log: log, Now: time.Now, Allowed: func() []string { return r.allowed }, Session: boundary,
 			About: func(identity string) string { return "You are " + identity + "." }, Pair: r.pair,
 			Daemon: func(string) (op.Caller, func()) {
-				if r.down {
-					return noDaemon{}, func() {}
-				}
-				return r.d, func() {}
+				return maybe{r}, func() {}
 			}}, p)
 	}()
 	r.stop = sync.OnceValue(func() error {
@@ -237,10 +339,14 @@ func (r *rig) pair(sender, text string) bool {
 	return ok
 }
 
-type noDaemon struct{}
+// maybe calls the daemon, unless it is down.
+type maybe struct{ *rig }
 
-func (noDaemon) Call(context.Context, *op.Row, any, any, func() error) error {
-	return &client.NoDaemonError{}
+func (m maybe) Call(ctx context.Context, row *op.Row, in, out any, part func() error) error {
+	if m.down.Load() {
+		return &client.NoDaemonError{}
+	}
+	return m.d.Call(ctx, row, in, out, part)
 }
 
 // restart ends the channel, and starts it with the disk that a power cut leaves.

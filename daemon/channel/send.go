@@ -1,6 +1,7 @@
 package channel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,11 +12,11 @@ import (
 // send sends the conversation's oldest text without an outcome. It returns false if each
 // text has an outcome.
 func (w *worker) send() (did bool, err error) {
-	a, err := w.claim()
+	a, buttons, err := w.claim()
 	if a == nil || err != nil {
 		return false, err
 	}
-	id, err := w.p.Send(context.WithoutCancel(w.ctx), w.conversation, a.Content) // Send has a limit
+	id, err := w.p.Send(context.WithoutCancel(w.ctx), w.conversation, Text{a.Content, buttons}) // Send has a limit
 	if err == nil {
 		return true, w.settle(a, box.Sent, id)
 	}
@@ -41,9 +42,9 @@ func (w *worker) send() (did bool, err error) {
 	return true, err // pauses
 }
 
-// claim returns the oldest text without an outcome, or nil, after it stored that the text is
-// sent now. A text that was sent already, and has no outcome, becomes unknown.
-func (w *worker) claim() (next *box.Answer, err error) {
+// claim returns the oldest text without an outcome, or nil, and its buttons, after it stored
+// that the text is sent now. A text that was sent already, and has no outcome, becomes unknown.
+func (w *worker) claim() (next *box.Answer, buttons []Button, err error) {
 	err = w.box.Update(w.conversation, func(f *box.File) (changed bool) {
 		for i := 0; i < len(f.Answers); i++ {
 			switch a := &f.Answers[i]; a.State {
@@ -55,15 +56,18 @@ func (w *worker) claim() (next *box.Answer, err error) {
 				a.State = box.Sending
 				sent := *a
 				next = &sent
+				if q := f.Question(a.Seq); q != nil && q.State == box.Asking {
+					buttons = buttonsOf(q)
+				}
 				return true
 			}
 		}
 		return changed
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return next, nil
+	return next, buttons, nil
 }
 
 // settle stores a text's outcome.
@@ -85,6 +89,12 @@ func (w *worker) end(f *box.File, i int, state box.State, id string) {
 	a.State, a.Remote = state, id
 	if state != box.Pending {
 		a.Content = ""
+		if q := f.Question(a.Seq); q != nil {
+			q.Remote = cmp.Or(id, q.Remote)
+			if q.State == box.Asking {
+				q.State = box.Asked
+			}
+		}
 	}
 	if state == box.Unknown && a.Kind != box.Notice {
 		w.notice(f, a.Turn, fmt.Sprintf("Part %d of %d of this answer may be missing: its delivery was not confirmed.", a.Number, a.Of))

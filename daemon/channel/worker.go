@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 
 	"crabmem/daemon/box"
 	"crabmem/daemon/client"
@@ -59,10 +60,13 @@ func (w *worker) work() {
 	}
 }
 
-// step sends the oldest text, or else answers the oldest messages. It returns false if
+// step sends the oldest text, or else removes buttons, or else answers the oldest messages. It returns false if
 // nothing is to be done.
 func (w *worker) step() (did bool, err error) {
 	if did, err := w.send(); did || err != nil {
+		return did, err
+	}
+	if did, err := w.unbutton(); did || err != nil {
 		return did, err
 	}
 	turn, did, err := w.next()
@@ -168,19 +172,20 @@ func (w *worker) try(ctx context.Context, d op.Caller, t *box.Turn) (op.Answer, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, runTime)
 	defer cancel()
-	typing := make(chan struct{})
-	go func() { // until cancel
-		defer close(typing)
+	r := &run{worker: w, turn: t, caller: d}
+	var serving sync.WaitGroup
+	serving.Go(func() { r.serve(ctx) }) // until cancel
+	serving.Go(func() {                 // until cancel
 		for first := true; first || Pause(ctx, w.p.TypingTime); first = false {
 			w.p.Typing(ctx, w.conversation)
 		}
-	}()
-	answer, err := op.SendMessage.Do(ctx, d, op.Message{Content: t.Content, Agent: t.Agent, Sender: identity(w.conversation),
-		Session: t.Session, New: t.New, Request: t.IDs[0], Commands: true})
+	})
+	err := op.StreamMessage.Each(ctx, d, op.Message{Content: t.Content, Agent: t.Agent, Sender: identity(w.conversation),
+		Session: t.Session, New: t.New, Request: t.IDs[0], Commands: true}, r.event)
 	if ctx.Err() == context.DeadlineExceeded && err != nil {
 		err = ctx.Err()
 	}
 	cancel()
-	<-typing
-	return answer, err
+	serving.Wait()
+	return r.answer, err
 }

@@ -20,16 +20,14 @@ const (
 type update struct {
 	ID      int64    `json:"update_id"`
 	Message *message `json:"message"`
+	Press   *press   `json:"callback_query"`
 }
 
 type message struct {
-	ID      int64 `json:"message_id"`
-	Topic   int64 `json:"message_thread_id"`
-	InTopic bool  `json:"is_topic_message"`
-	From    *struct {
-		ID    int64 `json:"id"`
-		IsBot bool  `json:"is_bot"`
-	} `json:"from"`
+	ID         int64     `json:"message_id"`
+	Topic      int64     `json:"message_thread_id"`
+	InTopic    bool      `json:"is_topic_message"`
+	From       *user     `json:"from"`
 	SenderChat *struct{} `json:"sender_chat"`
 	Chat       struct {
 		ID   int64  `json:"id"`
@@ -39,6 +37,11 @@ type message struct {
 	Album   string `json:"media_group_id"`
 	Text    string `json:"text"`
 	Caption string `json:"caption"`
+}
+
+type user struct {
+	ID    int64 `json:"id"`
+	IsBot bool  `json:"is_bot"`
 }
 
 // messageOf returns a person's message in a private chat, or false.

@@ -12,6 +12,7 @@ import (
 	"net/http/httptrace"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"crabmem/daemon/box"
@@ -48,7 +49,7 @@ type bot struct {
 // [http.DefaultTransport].
 func New(c *Config, log *slog.Logger, transport http.RoundTripper) *channel.Platform {
 	b := newBot(c, log, transport)
-	return &channel.Platform{Dir: box.Telegram, Prefix: prefix, Limit: maxUnits, Receive: b.receive, Send: b.send, Typing: b.typing, TypingTime: typingTime}
+	return &channel.Platform{Dir: box.Telegram, Prefix: prefix, Limit: maxUnits, Receive: b.receive, Send: b.send, Unbutton: b.unbutton, Typing: b.typing, TypingTime: typingTime}
 }
 
 func newBot(c *Config, log *slog.Logger, transport http.RoundTripper) *bot {
@@ -93,15 +94,17 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 // the poll after accept stored them.
 func (b *bot) receive(ctx context.Context, accept func([]channel.Message) error) error {
 	var offset int64
+	var shown sync.WaitGroup
+	defer shown.Wait()
 	wait, isOther := firstWait, false
 	var hold time.Duration // of a poll; the first one returns what waits
 	for ctx.Err() == nil {
 		var updates []update
 		err := b.call(ctx, b.timeout+10*time.Second, "getUpdates", map[string]any{"offset": offset, "limit": 100, "timeout": int64(hold / time.Second),
-			"allowed_updates": []string{"message"}}, &updates)
+			"allowed_updates": []string{"message", "callback_query"}}, &updates)
 		if err == nil {
 			isOther = false
-			if offset, err = b.store(updates, offset, accept); err == nil {
+			if offset, err = b.store(ctx, &shown, updates, offset, accept); err == nil {
 				wait, hold = firstWait, b.timeout
 				continue
 			}
@@ -149,18 +152,24 @@ func refused(e *gotgbot.TelegramError) error {
 
 // store stores updates, and returns the offset that confirms them. After an empty poll,
 // everything before the offset is confirmed. The offset is then 0, because the numbers may
-// begin again.
-func (b *bot) store(updates []update, offset int64, accept func([]channel.Message) error) (int64, error) {
+// begin again. shown counts the goroutines that end the progress bars of buttons.
+func (b *bot) store(ctx context.Context, shown *sync.WaitGroup, updates []update, offset int64, accept func([]channel.Message) error) (int64, error) {
 	var list []channel.Message
+	presses := make(map[int]string) // IDs of presses of buttons, by the index in list
 	last := int64(-1)
 	for i := range updates {
 		last = max(last, updates[i].ID)
 		if m, ok := b.messageOf(updates[i].Message); ok {
 			list = append(list, m)
+		} else if m, ok := b.pressOf(updates[i].Press); ok {
+			list, presses[len(list)] = append(list, m), updates[i].Press.ID
 		}
 	}
 	if err := accept(list); err != nil {
 		return offset, err
+	}
+	for i, id := range presses {
+		shown.Go(func() { b.pressed(ctx, id, list[i].Closed) }) // until sendTime
 	}
 	return last + 1, nil
 }
@@ -188,28 +197,39 @@ func to(conversation string, params map[string]any) map[string]any {
 	return params
 }
 
-// send sends a text without formatting. An error without a connection, or of a refusal, is a
-// *channel.SendError: Telegram has no key that makes a repeated request one message.
-func (b *bot) send(ctx context.Context, conversation, text string) (string, error) {
+// send sends a text without formatting.
+func (b *bot) send(ctx context.Context, conversation string, t channel.Text) (string, error) {
+	var m message
+	params := to(conversation, map[string]any{"text": t.Content, "link_preview_options": map[string]any{"is_disabled": true}})
+	if len(t.Buttons) > 0 {
+		params["reply_markup"] = keyboard(t.Buttons)
+	}
+	err := b.do(ctx, "sendMessage", params, &m)
+	return strconv.FormatInt(m.ID, 10), err
+}
+
+// do calls a method that sends or changes a message. An error without a connection, or of a
+// refusal, is a *channel.SendError: Telegram has no key that makes a repeated request one
+// message.
+func (b *bot) do(ctx context.Context, method string, params map[string]any, out any) error {
 	connected := false
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }})
-	var m message
-	err := b.call(ctx, sendTime, "sendMessage", to(conversation, map[string]any{"text": text, "link_preview_options": map[string]any{"is_disabled": true}}), &m)
+	err := b.call(ctx, sendTime, method, params, out)
 	if err == nil {
-		return strconv.FormatInt(m.ID, 10), nil
+		return nil
 	}
 	e, refused := errors.AsType[*gotgbot.TelegramError](err)
 	switch {
 	case !refused && !connected:
-		return "", &channel.SendError{Err: err, Retry: true}
+		return &channel.SendError{Err: err, Retry: true}
 	case !refused || e.Code >= http.StatusInternalServerError:
-		return "", err
+		return err
 	case e.Code == http.StatusTooManyRequests:
-		return "", &channel.SendError{Err: err, Retry: true, After: flood(e)}
+		return &channel.SendError{Err: err, Retry: true, After: flood(e)}
 	case e.Code == http.StatusUnauthorized || e.Code == http.StatusConflict:
-		return "", &channel.SendError{Err: err, Retry: true} // the owner sets another token
+		return &channel.SendError{Err: err, Retry: true} // the owner sets another token
 	}
-	return "", &channel.SendError{Err: err, Gone: e.Code == http.StatusForbidden || strings.Contains(e.Description, "chat not found") || e.ResponseParams != nil && e.ResponseParams.MigrateToChatId != 0}
+	return &channel.SendError{Err: err, Gone: e.Code == http.StatusForbidden || strings.Contains(e.Description, "chat not found") || e.ResponseParams != nil && e.ResponseParams.MigrateToChatId != 0}
 }
 
 // typing shows that the agent works. A failure has no effect.

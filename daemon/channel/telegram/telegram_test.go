@@ -36,6 +36,12 @@ func TestDaemon(t *testing.T) {
 		if fmt.Sprint(q.Tools) != "[ask_user]" {
 			t.Errorf("an untrusted identity has the tools %v", q.Tools)
 		}
+		switch last := q.Messages[len(q.Messages)-1]; {
+		case last.Role == "tool":
+			return modeltest.Say("got " + last.Content)
+		case q.LastUser() == "ask":
+			return modeltest.Call("ask_user", `{"questions":[{"question":"Tea?","header":"tea","options":[{"label":"Yes","description":""}]}]}`)
+		}
 		return modeltest.Say("to " + q.LastUser())
 	})
 	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(daemontest.Config(model.URL)), 0o600); err != nil {
@@ -58,9 +64,16 @@ func TestDaemon(t *testing.T) {
 	api.Text(7, "hello")
 	api.Text(7, "again")
 	gate.Until(t, "answers", func() bool { return api.Unconfirmed() == 0 && len(api.Sent()) == 3 })
+	api.Text(7, "ask")
+	gate.Until(t, "a question", func() bool { return len(api.Sent()) == 4 })
+	api.Text(7, "please")
+	gate.Until(t, "an answer", func() bool { return len(api.Sent()) == 5 })
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+	if got := fmt.Sprint(api.Sent()[3].Text, "|", api.Sent()[4].Text); got != "Tea?|got please" { // an untrusted identity gets no options
+		t.Errorf("sent %q", got)
 	}
 	if got := fmt.Sprint(api.Sent()[1].Text, "|", api.Sent()[2].Text); got != "This is a new session: crab_tg-7_1|to hello\n\nagain" {
 		t.Errorf("sent %q", got)

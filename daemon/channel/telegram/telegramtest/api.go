@@ -41,24 +41,35 @@ const (
 	WrongToken    Fault = "the token is wrong"         // 401
 	Migrated      Fault = "the chat has another ID"    // 400
 	UnknownMethod Fault = "the method is unknown"      // 404
+	NotModified   Fault = "the message is as it was"   // 400
 )
 
 // Sent is a message from the bot.
 type Sent struct {
 	Chat, Topic, ID int64
 	Text            string
+	Buttons         []Button
 }
 
-// update is a person's message.
+// Button is a button below a message.
+type Button struct {
+	Label string `json:"text"`
+	Data  string `json:"callback_data"`
+}
+
+// update is a person's message, or a press of a button.
 type update struct {
-	id      int64
-	message map[string]any
+	id    int64
+	chat  int64
+	key   int64 // for Confirmed
+	field string
+	value map[string]any
 }
 
 // API is a Bot API. It is safe for concurrent use.
 type API struct {
-	// Confirmed, if set, is called before a poll confirms a chat's message. Its error fails
-	// the test.
+	// Confirmed, if set, is called before a poll confirms a chat's message, or a press of a
+	// button, whose number is negative. Its error fails the test.
 	Confirmed func(chat, message int64) error
 	// Do, if set, is called for each request after it has had its effect.
 	Do func(method string)
@@ -70,6 +81,7 @@ type API struct {
 	lastID  int64
 	message int64
 	sent    []Sent
+	pressed []string       // texts that answered the presses
 	counts  map[string]int // requests, by method
 	faults  map[string][]Fault
 	changed chan struct{} // closed and replaced when the queue changes
@@ -102,14 +114,46 @@ func (a *API) Redeliver(fields map[string]any, id int64) {
 }
 
 func (a *API) add(fields map[string]any, id int64) {
-	a.lastID++
 	fields["message_id"] = id
 	if fields["date"] == nil {
 		fields["date"] = time.Now().Unix()
 	}
-	a.queue = append(a.queue, update{a.lastID, fields})
+	a.push(update{chat: fields["chat"].(map[string]any)["id"].(int64), key: id, field: "message", value: fields})
+}
+
+// push adds an update. The caller holds mu.
+func (a *API) push(u update) {
+	a.lastID++
+	u.id = a.lastID
+	a.queue = append(a.queue, u)
 	close(a.changed)
 	a.changed = make(chan struct{})
+}
+
+// Press presses the button of a message with some data, and returns the negative number of the
+// press. It does nothing if the message has no such button.
+func (a *API) Press(user, message int64, data string) int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, s := range a.sent {
+		if s.ID == message && slices.ContainsFunc(s.Buttons, func(b Button) bool { return b.Data == data }) {
+			a.message++
+			of := map[string]any{"message_id": message, "chat": map[string]any{"id": s.Chat, "type": "private"}, "from": map[string]any{"id": 123456, "is_bot": true}, "text": s.Text}
+			if s.Topic != 0 {
+				of["message_thread_id"], of["is_topic_message"] = s.Topic, true
+			}
+			a.push(update{chat: s.Chat, key: -a.message, field: "callback_query", value: map[string]any{"id": strconv.FormatInt(a.message, 10), "from": map[string]any{"id": user}, "message": of, "data": data}})
+			return -a.message
+		}
+	}
+	return 0
+}
+
+// Pressed returns the texts that answered presses of buttons.
+func (a *API) Pressed() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.pressed)
 }
 
 // Restart makes the numbers of updates begin again at id, as Telegram does after a week.
@@ -124,6 +168,13 @@ func (a *API) Queue(method string, faults ...Fault) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.faults[method] = append(a.faults[method], faults...)
+}
+
+// Clear removes the faults of a method's next requests.
+func (a *API) Clear(method string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.faults, method)
 }
 
 // Sent returns the bot's messages.
@@ -175,12 +226,17 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case fault == CutAfter:
 		panic(http.ErrAbortHandler)
 	case err != nil:
-		a.Fail(err)
+		if !errors.Is(err, errSame) {
+			a.Fail(err)
+		}
 		respond(w, 400, map[string]any{"ok": false, "error_code": 400, "description": "Bad Request: " + err.Error()})
 	default:
 		respond(w, 200, map[string]any{"ok": true, "result": result})
 	}
 }
+
+// errSame refuses a change that changes nothing, as Telegram does. A bot may repeat a change.
+var errSame = errors.New("message is not modified: specified new message content and reply markup are exactly the same")
 
 func refuse(w http.ResponseWriter, fault Fault) {
 	code, text, parameters := 400, "Bad Request: can't parse", map[string]any{}
@@ -209,6 +265,8 @@ func refuse(w http.ResponseWriter, fault Fault) {
 		text, parameters["migrate_to_chat_id"] = "Bad Request: group chat was upgraded to a supergroup chat", -1001
 	case UnknownMethod:
 		code, text = 404, "Not Found"
+	case NotModified:
+		text = "Bad Request: " + errSame.Error()
 	}
 	respond(w, code, map[string]any{"ok": false, "error_code": code, "description": text, "parameters": parameters})
 }
@@ -236,7 +294,25 @@ func (a *API) do(method string, r *http.Request) (any, error) {
 		if got := r.FormValue("link_preview_options"); got != `{"is_disabled":true}` {
 			return nil, errors.New("link_preview_options " + got)
 		}
-		return a.send(number("chat_id"), number("message_thread_id"), r.FormValue("text"))
+		buttons, err := buttonsOf(r.FormValue("reply_markup"))
+		if err != nil {
+			return nil, err
+		}
+		return a.send(Sent{Chat: number("chat_id"), Topic: number("message_thread_id"), Text: r.FormValue("text"), Buttons: buttons})
+	case "editMessageReplyMarkup":
+		buttons, err := buttonsOf(r.FormValue("reply_markup"))
+		if err != nil {
+			return nil, err
+		}
+		return a.edit(number("chat_id"), number("message_id"), func(s *Sent) { s.Buttons = buttons })
+	case "answerCallbackQuery":
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if r.FormValue("callback_query_id") == "" {
+			return nil, errors.New("callback_query_id is empty")
+		}
+		a.pressed = append(a.pressed, r.FormValue("text"))
+		return true, nil
 	case "sendChatAction", "deleteWebhook":
 		return true, nil
 	case "getMe":
@@ -247,26 +323,78 @@ func (a *API) do(method string, r *http.Request) (any, error) {
 	return nil, fmt.Errorf("unknown method %s", method)
 }
 
-func (a *API) send(chat, topic int64, text string) (any, error) {
+// buttonsOf returns the buttons of a reply_markup, which may be empty.
+func buttonsOf(markup string) (list []Button, err error) {
+	var m struct {
+		Lines [][]Button `json:"inline_keyboard"`
+	}
+	if markup == "" {
+		return nil, nil
+	}
+	if err := json.Unmarshal([]byte(markup), &m); err != nil || len(m.Lines) == 0 {
+		return nil, fmt.Errorf("reply_markup %s: %v", markup, err)
+	}
+	for _, line := range m.Lines {
+		for _, b := range line {
+			if b.Label == "" || len(b.Data) < 1 || len(b.Data) > 64 {
+				return nil, fmt.Errorf("BUTTON_DATA_INVALID: %+v", b)
+			}
+			list = append(list, b)
+		}
+	}
+	return list, nil
+}
+
+// check returns an error for a message that Telegram refuses.
+func (s *Sent) check() error {
 	units := 0
-	for _, c := range text {
+	for _, c := range s.Text {
 		if units++; c > 0xffff {
 			units++
 		}
 	}
-	if units > 4096 || strings.TrimSpace(text) == "" || chat == 0 {
-		return nil, fmt.Errorf("message of %d units to chat %d", units, chat)
+	if units > 4096 || strings.TrimSpace(s.Text) == "" || s.Chat == 0 {
+		return fmt.Errorf("message of %d units to chat %d", units, s.Chat)
+	}
+	return nil
+}
+
+func (a *API) send(s Sent) (any, error) {
+	if err := s.check(); err != nil {
+		return nil, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.message++
-	a.sent = append(a.sent, Sent{chat, topic, a.message, text})
-	return map[string]any{"message_id": a.message, "date": 1, "chat": map[string]any{"id": chat, "type": "private"}, "text": text}, nil
+	s.ID = a.message
+	a.sent = append(a.sent, s)
+	return map[string]any{"message_id": s.ID, "date": 1, "chat": map[string]any{"id": s.Chat, "type": "private"}, "text": s.Text}, nil
+}
+
+// edit changes a message of the bot.
+func (a *API) edit(chat, id int64, change func(*Sent)) (any, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range a.sent {
+		s := a.sent[i]
+		if s.Chat != chat || s.ID != id {
+			continue
+		}
+		if change(&s); s.Text == a.sent[i].Text && slices.Equal(s.Buttons, a.sent[i].Buttons) {
+			return nil, errSame
+		}
+		if err := s.check(); err != nil {
+			return nil, err
+		}
+		a.sent[i] = s
+		return map[string]any{"message_id": id, "date": 1, "chat": map[string]any{"id": chat, "type": "private"}, "text": s.Text}, nil
+	}
+	return nil, fmt.Errorf("message to edit not found: %d", id)
 }
 
 // poll confirms the updates before an offset, and returns the others, or waits for one.
 func (a *API) poll(r *http.Request, offset int64, timeout time.Duration) (any, error) {
-	if got := r.FormValue("allowed_updates"); got != `["message"]` {
+	if got := r.FormValue("allowed_updates"); got != `["message","callback_query"]` {
 		return nil, errors.New("allowed_updates " + got)
 	}
 	late := time.NewTimer(timeout)
@@ -274,9 +402,8 @@ func (a *API) poll(r *http.Request, offset int64, timeout time.Duration) (any, e
 	for {
 		a.mu.Lock()
 		for len(a.queue) > 0 && a.queue[0].id < offset {
-			m := a.queue[0].message
 			if a.Confirmed != nil {
-				if err := a.Confirmed(m["chat"].(map[string]any)["id"].(int64), m["message_id"].(int64)); err != nil {
+				if err := a.Confirmed(a.queue[0].chat, a.queue[0].key); err != nil {
 					a.Fail(err)
 				}
 			}
@@ -284,7 +411,7 @@ func (a *API) poll(r *http.Request, offset int64, timeout time.Duration) (any, e
 		}
 		list, changed := []any{}, a.changed
 		for _, u := range a.queue[:min(len(a.queue), 100)] {
-			list = append(list, map[string]any{"update_id": u.id, "message": u.message})
+			list = append(list, map[string]any{"update_id": u.id, u.field: u.value})
 		}
 		a.mu.Unlock()
 		if len(list) > 0 {

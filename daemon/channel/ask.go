@@ -1,0 +1,328 @@
+package channel
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"crabmem/bm25/clip"
+	"crabmem/daemon/agent"
+	"crabmem/daemon/box"
+	"crabmem/daemon/client"
+	"crabmem/daemon/display"
+	"crabmem/daemon/op"
+)
+
+// The limits of questions.
+const (
+	maxButtons   = 12
+	maxLabel     = 60 // bytes of a button's label
+	maxQuestions = 16 // of a conversation
+	replyTime    = 10 * time.Second
+)
+
+// run is a run of a turn.
+type run struct {
+	*worker
+	turn   *box.Turn
+	caller op.Caller
+	number atomic.Uint64 // of the session in the daemon
+
+	replying sync.Mutex    // held while an answer is sent, and while question changes
+	question atomic.Uint64 // that the run asks; 0: none
+
+	answer op.Answer // so far
+	ended  bool      // calls of tools follow the answer
+}
+
+// event adds an event to the run.
+func (r *run) event(e agent.Event) error {
+	switch e.Kind {
+	case agent.Start:
+		r.answer.Session = e.Session
+		r.number.Store(e.Number)
+	case agent.TextDelta:
+		if r.ended {
+			r.answer.Content, r.ended = "", false
+		}
+		r.answer.Content += e.Content
+	case agent.ToolsComplete:
+		r.ended = true
+		return r.closeAsked()
+	case agent.AskUser:
+		return r.asked(e.Questions)
+	}
+	return nil
+}
+
+// Button is a choice below a text.
+type Button struct {
+	Label string
+	Data  string // identifies the choice; at most 32 bytes
+}
+
+// buttonsOf returns a question's buttons.
+func buttonsOf(q *box.Question) (list []Button) {
+	for i, label := range q.Labels {
+		list = append(list, Button{fmt.Sprintf("%d. %s", i+1, clip.Bytes(display.OneLine(label), maxLabel)), fmt.Sprintf("%d.%d", q.Seq, i+1)})
+	}
+	return list
+}
+
+// question returns the text of questions, and the labels of their buttons. Only one question
+// with one choice has buttons.
+func question(list []agent.Question) (text string, labels []string) {
+	var b strings.Builder
+	for i, q := range list {
+		if i > 0 {
+			b.WriteString("\n\n")
+		}
+		if len(list) > 1 {
+			fmt.Fprintf(&b, "%d/%d ", i+1, len(list))
+		}
+		b.WriteString(strings.TrimSpace(q.Question))
+		for j, o := range q.Options {
+			fmt.Fprintf(&b, "\n%d. %s", j+1, o.Label)
+			if o.Description != "" {
+				b.WriteString(" - " + o.Description)
+			}
+		}
+	}
+	switch q := list[0]; {
+	case len(list) > 1:
+		b.WriteString("\n\nAnswer the questions in one message.")
+	case len(q.Options) > 0 && !q.MultiSelect && len(q.Options) <= maxButtons:
+		for _, o := range q.Options {
+			labels = append(labels, o.Label)
+		}
+		b.WriteString("\n\nPress a button, or answer with a number.")
+	}
+	return b.String(), labels
+}
+
+// asked stores the question of a run, and the parts that ask it. A run that continues a turn
+// may ask the open question of an earlier run again: its message and its answer count.
+func (r *run) asked(list []agent.Question) error {
+	if len(list) == 0 {
+		return nil
+	}
+	text, labels := question(list)
+	sum := sha256.Sum256([]byte(text))
+	r.replying.Lock()
+	defer r.replying.Unlock()
+	err := r.box.Update(r.conversation, func(f *box.File) bool {
+		for i := range f.Questions {
+			switch q := &f.Questions[i]; {
+			case q.Turn != r.turn.IDs[0] || q.State == box.Closed:
+			case q.Sum == hex.EncodeToString(sum[:]) && q.Seq != r.question.Load():
+				r.question.Store(q.Seq)
+				return false
+			default:
+				r.close(f, q)
+			}
+		}
+		r.add(f, r.turn.IDs[0], box.Asks, text)
+		f.Questions = append(f.Questions, box.Question{Seq: f.Last, Turn: r.turn.IDs[0], Sum: hex.EncodeToString(sum[:]), Labels: labels, State: box.Asking})
+		f.Questions = f.Questions[max(0, len(f.Questions)-maxQuestions):]
+		r.question.Store(f.Last)
+		return true
+	})
+	r.signal()
+	return err
+}
+
+// close closes a question. A person whose answer has no effect learns it.
+func (l *loop) close(f *box.File, q *box.Question) {
+	if uncertain := q.State == box.Answering; f.Close(q) {
+		text := "The question is closed: this answer was too late."
+		if uncertain {
+			text = "The agent may not have this answer: its delivery was not confirmed."
+		}
+		l.notice(f, q.Turn, text)
+	}
+}
+
+// closeAsked closes the question of a run that asks no more.
+func (r *run) closeAsked() error {
+	r.replying.Lock()
+	defer r.replying.Unlock()
+	seq := r.question.Swap(0)
+	if seq == 0 {
+		return nil
+	}
+	err := r.box.Update(r.conversation, func(f *box.File) bool {
+		q := f.Question(seq)
+		if q == nil || q.State == box.Closed {
+			return false
+		}
+		r.close(f, q)
+		return true
+	})
+	r.signal()
+	return err
+}
+
+// serve sends texts and answers of a run until ctx ends.
+func (r *run) serve(ctx context.Context) {
+	for wait := firstWait; ctx.Err() == nil; {
+		did, err := r.send()
+		if !did && err == nil {
+			did, err = r.unbutton()
+		}
+		if !did && err == nil {
+			did, err = r.reply(ctx)
+		}
+		switch {
+		case err != nil && ctx.Err() == nil:
+			r.Log.Error("a question pauses", "conversation", r.conversation, "wait", wait, "error", err)
+			Pause(ctx, wait)
+			wait = min(2*wait, maxWait)
+		case did:
+			wait = firstWait
+		default:
+			select {
+			case <-r.woken:
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// unbutton closes the questions of turns that have ended, and removes the buttons of the oldest
+// closed question, and the question. It returns false if all questions are open.
+func (w *worker) unbutton() (did bool, err error) {
+	var closed *box.Question
+	err = w.box.Update(w.conversation, func(f *box.File) (changed bool) {
+		for i := range f.Questions {
+			q := &f.Questions[i]
+			if q.State != box.Closed && (f.Turn == nil || f.Turn.IDs[0] != q.Turn) {
+				w.close(f, q)
+				changed = true
+			}
+			if q.State == box.Closed && closed == nil {
+				found := *q
+				closed = &found
+			}
+		}
+		return changed
+	})
+	if closed == nil || err != nil {
+		return false, err
+	}
+	if closed.Remote != "" && len(closed.Labels) > 0 {
+		err := w.p.Unbutton(context.WithoutCancel(w.ctx), w.conversation, closed.Remote) // Unbutton has a limit
+		if failed, ok := errors.AsType[*SendError](err); ok && failed.Retry {
+			if failed.After > 0 {
+				Pause(w.ctx, failed.After)
+				return true, nil
+			}
+			return true, err
+		}
+		if err != nil {
+			w.Log.Warn("the buttons of a closed question remain", "conversation", w.conversation, "error", err)
+		}
+	}
+	return true, w.box.Update(w.conversation, func(f *box.File) bool {
+		f.Questions = slices.DeleteFunc(f.Questions, func(q box.Question) bool { return q.Seq == closed.Seq })
+		return true
+	})
+}
+
+// reply sends the answer to the run's question to the daemon. It returns false if there is
+// none.
+func (r *run) reply(ctx context.Context) (did bool, err error) {
+	r.replying.Lock()
+	defer r.replying.Unlock()
+	seq := r.question.Load()
+	answer, again, err := r.claimAnswer(seq)
+	if answer == "" || err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replyTime)
+	defer cancel()
+	_, err = op.ReplyToRun.Do(ctx, r.caller, op.Reply{Number: r.number.Load(), Content: answer})
+	if err != nil && !isClosed(err) {
+		return true, err
+	}
+	if err != nil {
+		r.Log.Warn("the agent does not wait for an answer", "conversation", r.conversation, "error", err)
+	}
+	return true, r.box.Update(r.conversation, func(f *box.File) bool {
+		q := f.Question(seq)
+		if q == nil {
+			return false
+		}
+		if i := answerTo(f, seq); i >= 0 && err == nil {
+			f.EndOne(i)
+		}
+		if err == nil || !again {
+			q.State = box.Asked // it is certain whether the agent has the answer
+		}
+		r.close(f, q)
+		return true
+	})
+}
+
+// isClosed reports whether the daemon refused an answer because no question awaits it.
+func isClosed(err error) bool {
+	status, row := client.StatusOf(err)
+	return status == http.StatusBadRequest || status == http.StatusForbidden || status == http.StatusNotFound || row.Kind == "conflict"
+}
+
+// claimAnswer returns the oldest answer to an open question, or "", after it stored that the
+// answer is sent now. again is set if it was sent already, with an unknown outcome.
+func (r *run) claimAnswer(seq uint64) (answer string, again bool, err error) {
+	err = r.box.Update(r.conversation, func(f *box.File) bool {
+		q, i := f.Question(seq), answerTo(f, seq)
+		if q == nil || i < 0 || q.State == box.Closed {
+			return false
+		}
+		answer, again = strings.TrimSpace(f.Waiting[i].Content), q.State == box.Answering
+		if n, err := strconv.Atoi(answer); err == nil && 1 <= n && n <= len(q.Labels) {
+			answer = q.Labels[n-1]
+		}
+		q.State = box.Answering
+		return true
+	})
+	if err != nil {
+		return "", false, err
+	}
+	return answer, again, nil
+}
+
+// answerTo returns the index of the oldest answer to a question, or -1.
+func answerTo(f *box.File, seq uint64) int {
+	return slices.IndexFunc(f.Waiting, func(m box.Message) bool { return seq != 0 && m.Ask == seq })
+}
+
+// answers sets what question a message answers: that of the button, or the newest open one.
+// It returns false for the button of a question that is not open.
+func (l *loop) answers(m *Message, to *box.Message) (ok bool, err error) {
+	err = l.box.Update(m.Conversation, func(f *box.File) (learned bool) {
+		for i := range f.Questions {
+			switch q := &f.Questions[i]; {
+			case q.State == box.Closed:
+			case m.Button == "" && m.Album == "" && q.State != box.Asking && !strings.HasPrefix(m.Text, "/") && strings.TrimSpace(m.Text) != "":
+				to.Ask = q.Seq
+			case m.Button != "":
+				for n, b := range buttonsOf(q) {
+					if b.Data == m.Button {
+						*to, ok = box.Message{Agent: to.Agent, Content: q.Labels[n], Ask: q.Seq, Button: true}, true
+						learned, q.Remote = q.Remote == "", m.Of
+					}
+				}
+			}
+		}
+		return learned
+	})
+	return ok || m.Button == "", err
+}

@@ -1,0 +1,62 @@
+package telegram
+
+import (
+	"context"
+	"strings"
+
+	"crabmem/daemon/channel"
+)
+
+// press is a callback query: a person pressed a button below a message.
+type press struct {
+	ID      string   `json:"id"`
+	From    *user    `json:"from"`
+	Message *message `json:"message"`
+	Data    string   `json:"data"`
+}
+
+// maxData limits the data of a button, in bytes. The data of the channel's own are shorter.
+const maxData = 64
+
+// pressOf returns a press of a button as a message, or false.
+func (b *bot) pressOf(p *press) (channel.Message, bool) {
+	if p == nil || p.Message == nil || p.Data == "" || len(p.Data) > maxData || len(p.ID) > maxData {
+		return channel.Message{}, false
+	}
+	of := *p.Message
+	of.From, of.SenderChat = p.From, nil
+	m, ok := b.messageOf(&of)
+	m.ID, m.Text, m.Button, m.Of = "press "+p.ID, "", p.Data, m.ID
+	return m, ok
+}
+
+// keyboard returns buttons below a text, one in a line.
+func keyboard(buttons []channel.Button) map[string]any {
+	var lines [][]map[string]string
+	for _, b := range buttons {
+		lines = append(lines, []map[string]string{{"text": b.Label, "callback_data": b.Data}})
+	}
+	return map[string]any{"inline_keyboard": lines}
+}
+
+// pressed ends the progress bar of a button. A failure has no effect.
+func (b *bot) pressed(ctx context.Context, id string, closed bool) {
+	params := map[string]any{"callback_query_id": id}
+	if closed {
+		params["text"] = "This question is closed."
+	}
+	var done bool
+	if err := b.call(ctx, sendTime, "answerCallbackQuery", params, &done); err != nil && ctx.Err() == nil {
+		b.log.Debug("answer a button", "error", err)
+	}
+}
+
+// unbutton removes the buttons below a message.
+func (b *bot) unbutton(ctx context.Context, conversation, id string) error {
+	var done any
+	err := b.do(ctx, "editMessageReplyMarkup", to(conversation, map[string]any{"message_id": id}), &done)
+	if err != nil && strings.Contains(err.Error(), "message is not modified") {
+		return nil
+	}
+	return err
+}

@@ -32,7 +32,7 @@ type app struct {
 	hello func(context.Context, *client.Client) (client.Daemon, error)
 
 	db, space, home string
-	ofGateway       bool // commands of service manage the gateway
+	side            string // commands of service manage this process; empty: the daemon
 	// embed is the embedding model of stores that are opened later; nil: none.
 	embed    *embed.Model
 	lockWait time.Duration

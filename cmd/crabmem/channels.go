@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/crmem/vfs"
 	"crabmem/daemon/box"
 	"crabmem/daemon/channel"
 	"crabmem/daemon/channel/telegram"
@@ -316,7 +314,7 @@ a refused token, test exits with 7, and without a connection with 8.`,
 		}
 		me, err := telegram.Test(ctx, &conf, c.logger(), nil)
 		return testedChannel{Channel: box.Telegram, Bot: me.Username, Users: len(users), Webhook: me.Webhook, Waiting: me.Waiting, AllGroup: me.ReadsGroups,
-			Running: c.channelRuns(box.Telegram)}, err
+			Running: channel.Runs(c.fs, c.absHome(), box.Telegram)}, err
 	}, func(t testedChannel) {
 		rows := [][2]string{{"bot", "@" + display.Printable(t.Bot)}, {"users", display.Plural(uint64(t.Users), "user", "users")},
 			{"waiting", display.Plural(uint64(t.Waiting), "message", "messages")}, {"running", cmp.Or(map[bool]string{true: "yes"}[t.Running], "no: run crabmem telegram")}}
@@ -327,13 +325,4 @@ a refused token, test exits with 7, and without a connection with 8.`,
 			c.Say("%-8s %s", r[0], r[1])
 		}
 	})
-}
-
-// channelRuns reports whether a process of the home answers a channel's messages.
-func (c *app) channelRuns(dir string) bool {
-	lock, err := vfs.Acquire(c.fs, filepath.Join(c.absHome(), "run", "channel-"+dir+".lock"), 0)
-	if err == nil {
-		_ = lock.Unlock() // the system unlocks it
-	}
-	return errors.Is(err, vfs.ErrLocked)
 }

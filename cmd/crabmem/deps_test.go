@@ -114,7 +114,7 @@ var mayImport = map[string][]string{
 	"cmd/crabmem/internal/mcpclient":   {"daemon/display"},
 	"cmd/crabmem/internal/catalog":     {"crmem/vfs"},
 	"cmd/crabmem/internal/agenthook":   {"crmem/vfs", "daemon/display", "sessionlog/foreign"},
-	"cmd/crabmem/internal/doctor": {"cmd/crabmem/internal/agenthook", "cmd/crabmem/internal/cli", "cmd/crabmem/internal/mcpclient", "crmem", "crmem/vfs", "daemon", "daemon/client", "daemon/config", "daemon/cron",
+	"cmd/crabmem/internal/doctor": {"cmd/crabmem/internal/agenthook", "cmd/crabmem/internal/cli", "cmd/crabmem/internal/mcpclient", "crmem", "crmem/vfs", "daemon", "daemon/box", "daemon/channel", "daemon/channel/telegram", "daemon/client", "daemon/config", "daemon/cron",
 		"daemon/display", "daemon/errtable", "daemon/model", "daemon/gateway", "daemon/op", "daemon/sandbox", "daemon/service", "daemon/secret", "daemon/skill", "daemon/tool", "daemon/embedder"},
 	"cmd/crabmem/internal/vault": {"crmem", "crmem/metadata", "crmem/tree"},
 	"cmd/crabmem/internal/importer": {"daemon/lazyregexp", "bm25/clip", "cmd/crabmem/internal/cli", "cmd/crabmem/internal/vault", "crmem", "crmem/metadata", "crmem/tree", "crmem/vfs", "sessionlog", "sessionlog/foreign",

@@ -26,8 +26,9 @@ func doctorCommand(c *app) *cobra.Command {
 		Long: `Check the home directory and its permissions, the store and its lock, sessions,
 skills, cron entries, secrets, configuration, model, providers and keys,
 confinement, the daemon and its sockets, the PATH of the service, MCP servers,
-MCP clients that start crabmem, the last error of a hook, component ports, disk,
-logs, and clock. doctor changes nothing and does not need a daemon. For each
+MCP clients that start crabmem, the last error of a hook, component ports, the
+gateway, the Telegram bot, disk, logs, and clock. doctor changes nothing and
+does not need a daemon. For each
 provider, doctor lists the models, which also checks the key unless the list is
 public, or only connects; neither costs anything. While a daemon runs, it checks
 the configuration and providers with its own environment, which contains its

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/box"
+	"crabmem/daemon/channel"
 	"crabmem/daemon/display"
 	"crabmem/daemon/gateway"
 	"crabmem/daemon/service"
@@ -28,7 +30,8 @@ user unit, a launchd agent, or a Task Scheduler task named ai.crabtalk.crabmem.
 The service runs as you and does not need root.
 
 With --gateway, the commands manage crabmem gateway as a second service, named
-ai.crabtalk.crabmem-gateway. Set its address in config/gateway.toml.
+ai.crabtalk.crabmem-gateway. Set its address in config/gateway.toml. With
+--telegram, they manage crabmem telegram, as ai.crabtalk.crabmem-telegram.
 
 The service gets the PATH of the shell that installs it, and no other variable
 of your shell: store keys in files and set api_key_file. After crabmem daemon
@@ -37,7 +40,15 @@ crabmem service stop.`,
 		Example: `  crabmem service install
   crabmem service status`,
 	}, serviceInstall(c), serviceStart(c), serviceStop(c), serviceStatus(c), serviceLogs(c), serviceUninstall(c))
-	cmd.PersistentFlags().BoolVar(&c.ofGateway, "gateway", false, "manage the service of the gateway")
+	for name, side := range sides {
+		cmd.PersistentFlags().BoolFunc(name, "manage the service of "+side.of, func(text string) error {
+			if text != "true" || c.side != "" {
+				return errors.New("name one service")
+			}
+			c.side = name
+			return nil
+		})
+	}
 	return c.outputs(cmd, of[serviceState]())
 }
 
@@ -45,22 +56,25 @@ const (
 	// serviceName is part of the label, and the name of the file for output outside
 	// the daemon's log.
 	serviceName = "crabmem"
-	gatewayName = "crabmem-gateway"
 )
 
-// service returns the service of this command line: the daemon or the gateway.
-func (c *app) service() *service.Service {
-	if !c.ofGateway {
-		return c.daemonService()
-	}
-	return c.gatewayService()
+// sides are the processes next to the daemon that a service can run, by their commands.
+var sides = map[string]struct{ of, description, fix string }{
+	"gateway":  {"the gateway", "crabmem: memory and agents over HTTP", "[server] in config/gateway.toml must set a port"},
+	"telegram": {"the Telegram channel", "crabmem: agents in Telegram", "run crabmem channels test telegram"},
 }
 
-func (c *app) gatewayService() *service.Service {
-	home := c.absHome()
-	return &service.Service{
-		Name: gatewayName, Description: "crabmem: memory and agents over HTTP", Home: home, FS: c.fs, Args: []string{"gateway", "--home", home},
+// service returns the service of this command line: the daemon, or a process next to it.
+func (c *app) service() *service.Service {
+	if c.side == "" {
+		return c.daemonService()
 	}
+	return c.sideService(c.side)
+}
+
+func (c *app) sideService(side string) *service.Service {
+	home := c.absHome()
+	return &service.Service{Name: serviceName + "-" + side, Description: sides[side].description, Home: home, FS: c.fs, Args: []string{side, "--home", home}}
 }
 
 // daemonService is the daemon of this command line as a service. Its log is the
@@ -83,7 +97,7 @@ func (c *app) daemonArgs(home string) []string {
 // serviceState is the output of service --json.
 type serviceState struct {
 	Installed bool   `json:"installed"`
-	Running   bool   `json:"running"`       // daemon or gateway, by whomever
+	Running   bool   `json:"running"`       // also if the system did not start it
 	Pid       int    `json:"pid,omitempty"` // of the daemon
 	Label     string `json:"label"`
 	File      string `json:"file"` // that defines the service
@@ -95,9 +109,13 @@ type serviceState struct {
 	what string
 }
 
-// running sets whether the daemon or the gateway responds.
+// running sets whether the process of the service responds.
 func (st *serviceState) running(ctx context.Context, c *app) error {
-	if c.ofGateway {
+	switch c.side {
+	case box.Telegram:
+		st.Running = channel.Runs(c.fs, c.absHome(), box.Telegram)
+		return nil
+	case "gateway":
 		home, conf, err := c.gatewayConfig()
 		st.Running = err == nil && gateway.Answers(ctx, &conf.Server, gateway.HomeID(c.fs, home))
 		return err
@@ -121,8 +139,8 @@ func (st *serviceState) pid() string {
 func (c *app) serviceState(ctx context.Context, s *service.Service) (serviceState, error) {
 	file, ok, err := s.Installed()
 	st := serviceState{Installed: ok, Label: s.Label(), File: file, Home: s.Home, Log: logFile(s.Home), what: "daemon"}
-	if c.ofGateway {
-		st.what = "gateway"
+	if c.side != "" {
+		st.what = c.side
 		if st.Log, err = s.LogFile(); err != nil {
 			return st, err
 		}
@@ -130,7 +148,7 @@ func (c *app) serviceState(ctx context.Context, s *service.Service) (serviceStat
 	if err != nil {
 		return st, err
 	}
-	if err := st.running(ctx, c); c.ofGateway {
+	if err := st.running(ctx, c); c.side != "" {
 		return st, err // of the configuration
 	} else if isUnresponsive(err) {
 		st.hung = err
@@ -155,7 +173,7 @@ func (c *app) onService(cmd *cobra.Command, f func(ctx context.Context, s *servi
 func (c *app) aboutService(err error) error {
 	switch {
 	case errors.Is(err, service.ErrNotInstalled):
-		return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_installed", Message: err.Error(), Remedy: "crabmem service install" + c.gatewayFlag(), Err: err}
+		return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_installed", Message: err.Error(), Remedy: "crabmem service install" + c.sideFlag(), Err: err}
 	case errors.Is(err, exec.ErrNotFound):
 		return &cli.Failure{Code: cli.ExitFailure, Kind: "no_services", Message: err.Error(), Err: err,
 			Remedy: "run crabmem daemon start to run the daemon without a service, or crabmem service install --print to see the definition"}
@@ -192,18 +210,18 @@ func (c *app) answers(ctx context.Context, st *serviceState) error {
 
 // logsFix says where the output of a process is that did not respond.
 func (c *app) logsFix(log string) string {
-	if c.ofGateway {
-		return "see crabmem service logs --gateway; [server] in config/gateway.toml must set a port"
+	if c.side != "" {
+		return "see crabmem service logs" + c.sideFlag() + "; " + sides[c.side].fix
 	}
 	return "see crabmem service logs and " + filepath.Join(filepath.Dir(log), serviceName+".log")
 }
 
-// gatewayFlag returns the flag for the commands of a fix.
-func (c *app) gatewayFlag() string {
-	if c.ofGateway {
-		return " --gateway"
+// sideFlag returns the flag for the commands of a fix.
+func (c *app) sideFlag() string {
+	if c.side == "" {
+		return ""
 	}
-	return ""
+	return " --" + c.side
 }
 
 func serviceInstall(c *app) *cobra.Command {
@@ -237,15 +255,15 @@ and changes nothing.`,
 		if st.Running && !st.Installed {
 			f := &cli.Failure{Code: cli.ExitConflict, Kind: "running", Message: fmt.Sprintf("a %s is already running, but not as a service%s", st.what, st.pid()),
 				Remedy: "run crabmem daemon stop, then crabmem service install"}
-			if c.ofGateway {
-				f.Remedy = "stop it, then run crabmem service install --gateway"
+			if c.side != "" {
+				f.Remedy = "stop it, then run crabmem service install" + c.sideFlag()
 			}
 			return f
 		}
 		if st.hung != nil {
 			return st.hung
 		}
-		if !c.ofGateway {
+		if c.side == "" {
 			c.warnEnvironment(s.Home)
 		}
 		if err := c.Wait(ctx, func() error { return s.Start(ctx) }); err != nil {
@@ -319,9 +337,8 @@ func serviceStatus(c *app) *cobra.Command {
 	return c.onService(&cobra.Command{
 		Use:   "status",
 		Short: "show whether the service is installed and runs",
-		Long: `Show whether the service is installed, and whether the daemon or the gateway
-runs. The exit code is 3 if the service is not installed, and 8 if it does not
-run.`,
+		Long: `Show whether the service is installed, and whether its process runs. The exit
+code is 3 if the service is not installed, and 8 if the process does not run.`,
 		Example: `  crabmem service install && crabmem service status
   crabmem service status --json`,
 	}, func(ctx context.Context, s *service.Service, st serviceState) error {
@@ -333,7 +350,7 @@ run.`,
 		}
 		if !st.Running {
 			return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_" + st.what, Path: st.File, Message: fmt.Sprintf("the service is installed, but no %s answers: %s", st.what, st.File),
-				Remedy: fmt.Sprintf("run crabmem service start%s; run crabmem service logs%[1]s to see why the %s exited", c.gatewayFlag(), st.what)}
+				Remedy: fmt.Sprintf("run crabmem service start%s; run crabmem service logs%[1]s to see why the %s exited", c.sideFlag(), st.what)}
 		}
 		return c.printResult(st, func() {
 			row := func(name, text string) { fmt.Fprintf(c.Out, "%-9s %s\n", name, text) }
@@ -350,7 +367,7 @@ run.`,
 
 func serviceLogs(c *app) *cobra.Command {
 	cmd := c.logsCommand(func() (string, error) {
-		if !c.ofGateway {
+		if c.side == "" {
 			return c.daemonLog()
 		}
 		return c.service().LogFile()
@@ -358,7 +375,8 @@ func serviceLogs(c *app) *cobra.Command {
 	cmd.Short = "print the log of the service"
 	cmd.Long = `Print the last lines of logs/daemon.log in the home directory, as crabmem daemon
 logs does. If the daemon fails to start, its output is in logs/crabmem.log. With
---gateway, the log is logs/crabmem-gateway.log.`
+--gateway, the log is logs/crabmem-gateway.log, and with --telegram,
+logs/crabmem-telegram.log.`
 	cmd.Example = `  crabmem service install && crabmem service logs -n 5`
 	return cmd
 }

@@ -117,7 +117,7 @@ func TestServiceGateway(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("XDG_CONFIG_HOME", "")
 	c := newApp(strings.NewReader(""), new(bytes.Buffer), new(bytes.Buffer))
-	c.home, c.ofGateway = t.TempDir(), true
+	c.home, c.side = t.TempDir(), "gateway"
 	s := c.service()
 	if s.Label() != "ai.crabtalk.crabmem-gateway" || !slices.Equal(s.Args, []string{"gateway", "--home", c.home}) {
 		t.Fatalf("service %+v", s)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"crabmem/cmd/crabmem/internal/mcpclient"
+	"crabmem/daemon/box"
 	"crabmem/daemon/display"
 	"crabmem/daemon/service"
 
@@ -67,7 +68,7 @@ func (c *app) uninstall(ctx context.Context, yes bool) error {
 		}
 		return err == nil
 	}
-	for _, s := range []*service.Service{c.daemonService(), c.gatewayService()} {
+	for _, s := range []*service.Service{c.daemonService(), c.sideService("gateway"), c.sideService(box.Telegram)} {
 		if file, ok, err := s.Installed(); check(err) && ok {
 			u.Found = append(u.Found, &integration{Kind: "service", Name: s.Label(), Path: file, remove: func(ctx context.Context) error {
 				return c.Wait(ctx, func() error { return s.Stop(ctx) })

@@ -120,12 +120,29 @@ type loop struct {
 	reported time.Time
 }
 
+// lockFile returns the file that the process of a channel locks.
+func lockFile(home, dir string) string {
+	return filepath.Join(home, "run", "channel-"+dir+".lock")
+}
+
+// Runs reports whether a process answers the messages of a home's channel.
+func Runs(fsys vfs.FS, home, dir string) bool {
+	if _, err := fsys.Lstat(lockFile(home, dir)); err != nil {
+		return false
+	}
+	lock, err := vfs.Acquire(fsys, lockFile(home, dir), 0)
+	if err == nil {
+		_ = lock.Unlock() // the system unlocks it
+	}
+	return errors.Is(err, vfs.ErrLocked)
+}
+
 // Run answers messages until ctx ends, or the owner must act.
 func Run(ctx context.Context, o Options, p *Platform) error {
 	if err := vfs.MkdirAll(o.FS, filepath.Join(o.Home, "run"), 0o700); err != nil {
 		return err
 	}
-	lock, err := vfs.Acquire(o.FS, filepath.Join(o.Home, "run", "channel-"+p.Dir+".lock"), 0)
+	lock, err := vfs.Acquire(o.FS, lockFile(o.Home, p.Dir), 0)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,6 @@
 // Package doctor checks what crabmem needs on a machine: the home, the store,
 // sessions, skills, crons, the configuration, providers, the daemon, MCP clients,
-// components, the gateway, the disk, logs, and the clock. It changes nothing.
+// components, the gateway, the Telegram bot, the disk, logs, and the clock. It changes nothing.
 package doctor
 
 import (
@@ -88,7 +88,7 @@ func Examine(ctx context.Context, o Options) ([]Finding, error) {
 	defer o.Client.Close() //nolint:errcheck // nothing is sent any more
 	for _, check := range []func(context.Context){
 		d.checkHome, d.checkSocket, d.checkDaemon, d.checkService, d.checkLock, d.checkStore, d.checkSessions, d.checkSkills, d.checkCrons,
-		d.checkSecrets, d.checkConfig, d.checkClients, d.checkHooks, d.checkPorts, d.checkGateway, d.checkDisk, d.checkLogs, d.checkClock,
+		d.checkSecrets, d.checkConfig, d.checkClients, d.checkHooks, d.checkPorts, d.checkGateway, d.checkTelegram, d.checkDisk, d.checkLogs, d.checkClock,
 	} {
 		if err := context.Cause(ctx); err != nil {
 			return d.findings, err

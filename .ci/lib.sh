@@ -104,6 +104,7 @@ install() {
   command -v dot >/dev/null || need+=(graphviz)
   command -v qemu-aarch64 >/dev/null || need+=(qemu-user)
   command -v chromium >/dev/null || need+=(chromium)
+  command -v python3 >/dev/null || need+=(python3)
   if [ ${#need[@]} -gt 0 ]; then
     apt-get update -qq
     apt-get install -y -qq "${need[@]}" >/dev/null
@@ -125,7 +126,7 @@ built() {
 # argument npx, the tests that fetch packages from npm run, too.
 needs() {
   check_skip
-  export CRABMEM_REQUIRE=mdbook,dot,strace,fuse,root,tmpfs,userns,git
+  export CRABMEM_REQUIRE=mdbook,dot,strace,fuse,root,tmpfs,userns,git,python3
   local datasets=${CRABMEM_DATASETS:-../shared/datasets}
   unset CRABMEM_DATASETS
   if require datasets "the recall test sets in $datasets" test -d "$datasets"; then

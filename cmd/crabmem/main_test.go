@@ -117,6 +117,7 @@ func scriptParams(t *testing.T) testscript.Params {
 			e.Setenv("TINY", tiny)
 			e.Setenv("STATIC", filepath.Join(filepath.Dir(filepath.Dir(tiny)), "static"))
 			e.Setenv("IMPORTS", filepath.Join(filepath.Dir(transcripts), "import"))
+			e.Setenv("ADAPTER", filepath.Join(filepath.Dir(filepath.Dir(transcripts)), "daemon", "channel", "testdata", "adapter.py"))
 			home := filepath.Join(e.WorkDir, "home", ".crabtalk")
 			e.Defer(func() { endDaemon(home) })
 			fakes := filepath.Join(e.WorkDir, ".fakes")

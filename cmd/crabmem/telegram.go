@@ -164,8 +164,14 @@ func (c *app) channelOptions(session string) (channel.Options, error) {
 	}
 	boundary, err := channel.ParseBoundary(session)
 	addr := c.client().Addr
-	return channel.Options{FS: c.fs, Home: c.absHome(), Log: c.logger(), Now: c.now, Session: boundary, About: c.describeUser, Daemon: func(identity string) (op.Caller, func()) {
+	return channel.Options{FS: c.fs, Home: c.absHome(), Log: c.logger(), Now: c.now, Session: boundary, About: c.describeUser, Trusted: c.isTrusted, Daemon: func(identity string) (op.Caller, func()) {
 		d := &client.Client{Addr: addr, Header: op.Header{As: identity}}
 		return d, func() { _ = d.Close() } // nothing is buffered
 	}}, err
+}
+
+// isTrusted reports whether an identity is not untrusted, by the configuration of now.
+func (c *app) isTrusted(identity string) bool {
+	conf, err := c.loadStructure()
+	return err == nil && conf.Origins.Level(identity) != trust.Untrusted
 }

@@ -22,6 +22,9 @@ type Received struct {
 	Album  string    `json:"album,omitempty"`   // the platform's ID of the album that contains it
 	Full   bool      `json:"full,omitempty"`    // the text has the largest length: more may follow
 	NoText bool      `json:"no_text,omitempty"` // the person wrote no text: it may follow
+	File   string    `json:"file,omitempty"`    // the platform's ID of a text file, until the channel fetched it
+	// FileText follows Content: the text of File, between two lines of the channel.
+	FileText string `json:"file_text,omitempty"`
 }
 
 // Question is an agent's question to the person.

@@ -79,6 +79,7 @@ func purgeFile(fsys vfs.FS, path string, dry bool, texts []string) (found bool, 
 	}
 	for i := range f.Waiting {
 		replace(&f.Waiting[i].Content)
+		replace(&f.Waiting[i].FileText)
 	}
 	for i := range f.Answers {
 		replace(&f.Answers[i].Content)

@@ -140,15 +140,15 @@ func compose(f *box.File) (t *box.Turn, kind content) {
 			joint += moreLine
 		}
 		divides := parse(m.Content) != none || !isPart && (isSlash(&f.Waiting[0]) || isSlash(m))
-		if i > 0 && (divides || text.Len()+len(joint)+len(m.Content) > maxTurn) {
+		if i > 0 && (divides || text.Len()+len(joint)+len(m.Content)+len(m.FileText) > maxTurn) {
 			break
 		}
 		t.IDs = append(t.IDs, m.ID)
 		if m.Content != "" || isMore {
-			text.WriteString(joint + m.Content)
+			text.WriteString(joint + m.Content + m.FileText)
 		}
 		switch {
-		case !m.NoText && m.Content != "":
+		case !m.NoText && m.Content != "", m.File != "", m.FileText != "":
 			kind = withText
 		case kind == onlyLate && !slices.Contains(f.Albums, m.Album):
 			kind = noText

@@ -39,12 +39,12 @@ func TestNoText(t *testing.T) {
 		time.Sleep(2)
 		r.want(unreadable)
 		r.photo("", "look")
-		r.want(unreadable, "LOOK")
+		r.want(unreadable, "LOOK@")
 		r.photo("", "")
 		time.Sleep(time.Second)
 		r.api.Text(7, "see")
-		r.want(unreadable, "LOOK", "SEE")
-		r.lines("crab_tg-7_1: look", "crab_tg-7_1: see")
+		r.want(unreadable, "LOOK@", strings.ToUpper(pic[1:])+"\n\nSEE")
+		r.lines("crab_tg-7_1: look@", "crab_tg-7_1: "+pic[1:]+"\n\nsee")
 	})
 }
 
@@ -58,11 +58,11 @@ func TestAlbum(t *testing.T) {
 		}
 		r.want()
 		time.Sleep(500*time.Millisecond + 1)
-		r.want("0\n\n1\n\n2")
+		r.want("0@\n\n1@\n\n2@")
 		r.photo("b", "")
 		r.photo("b", "")
 		time.Sleep(2500*time.Millisecond + 1)
-		r.want("0\n\n1\n\n2", unreadable)
+		r.want("0@\n\n1@\n\n2@", unreadable)
 	})
 }
 
@@ -76,13 +76,13 @@ func TestLongAlbum(t *testing.T) {
 			time.Sleep(2*time.Second + 1)
 		}
 		time.Sleep(time.Second)
-		r.want("0\n\n1\n\n2\n\n3\n\n4", "[CHANNEL: MORE OF THE SAME ALBUM]\n5")
+		r.want("0@\n\n1@\n\n2@\n\n3@\n\n4@", "[CHANNEL: MORE OF THE SAME ALBUM]\n5@")
 		r.photo("a", "")
 		time.Sleep(time.Hour)
 		r.api.Text(7, "next")
 		r.photo("a", "6")
 		time.Sleep(time.Minute)
-		r.lines("crab_tg-7_1: 0\n\n1\n\n2\n\n3\n\n4", "crab_tg-7_1: [channel: more of the same album]\n5", "crab_tg-7_1: [channel: more of the same album]\n\n\nnext\n\n6")
+		r.lines("crab_tg-7_1: 0@\n\n1@\n\n2@\n\n3@\n\n4@", "crab_tg-7_1: [channel: more of the same album]\n5@", "crab_tg-7_1: [channel: more of the same album]@\n\nnext\n\n6@")
 		r.photo("a", "")
 		r.api.Text(7, "/help")
 		time.Sleep(time.Minute)
@@ -146,7 +146,7 @@ func TestSkillInAlbum(t *testing.T) {
 		r.photo("a", "y")
 		r.api.Text(7, "next")
 		time.Sleep(time.Minute)
-		r.lines("crab_tg-7_1: /skill x\n\ny", "crab_tg-7_1: next")
+		r.lines("crab_tg-7_1: /skill x@\n\ny@", "crab_tg-7_1: next")
 	})
 }
 
@@ -172,7 +172,7 @@ func TestAlbumOverRestart(t *testing.T) {
 		time.Sleep(time.Second)
 		r.photo("a", "4")
 		time.Sleep(time.Minute)
-		r.want("1\n\n2\n\n3\n\n4")
+		r.want("1@\n\n2@\n\n3@\n\n4@")
 	})
 }
 

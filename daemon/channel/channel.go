@@ -43,6 +43,9 @@ type Platform struct {
 	Send func(ctx context.Context, conversation string, t Text) (id string, err error)
 	// Unbutton removes the buttons of a text, which may have none. Its error is as that of Send.
 	Unbutton func(ctx context.Context, conversation, id string) error
+	// Fetch returns a file with a text of at most MaxFile bytes. If it cannot succeed later, its
+	// error is a *SendError without Retry.
+	Fetch func(ctx context.Context, file string) (text string, err error)
 	// Typing shows that the agent works. The service shows it for TypingTime or a little longer.
 	Typing     func(ctx context.Context, conversation string)
 	TypingTime time.Duration
@@ -74,6 +77,7 @@ type Message struct {
 	Button       string // the Data of a [Button] that the person pressed; empty: none
 	Of           string // ID of the message with the button
 	Closed       bool   // set by accept: the question of the button is closed
+	Attachment
 	box.Received
 }
 
@@ -97,6 +101,8 @@ type Options struct {
 	Pair func(sender, text string) bool
 	// About returns what an identity may do, for the person.
 	About func(identity string) string
+	// Trusted reports whether an identity is not untrusted: the channel fetches its text files.
+	Trusted func(identity string) bool
 	// Daemon returns a daemon caller for an identity, and a function that releases
 	// it. The empty identity is the owner.
 	Daemon func(identity string) (op.Caller, func())
@@ -178,7 +184,10 @@ func (l *loop) accept(list []Message) error {
 			allowed = append(allowed, m.Sender)
 			m.Text = string(help) // the code is used
 		}
-		stored := box.Message{Agent: config.Crab, Content: m.Text, Received: m.Received}
+		stored := box.Message{Agent: config.Crab, Content: m.content(), Received: m.Received}
+		if m.TextFile != "" && l.Trusted(identity(m.Conversation)) {
+			stored.File = m.TextFile
+		}
 		if open, err := l.answers(m, &stored); err != nil {
 			return err
 		} else if !open {
@@ -200,7 +209,7 @@ func (l *loop) accept(list []Message) error {
 		case err != nil:
 			return err
 		}
-		l.wake(m.Conversation, parse(m.Text) == stop)
+		l.wake(m.Conversation, parse(stored.Content) == stop)
 	}
 	return nil
 }

@@ -219,6 +219,7 @@ func (r *rig) checkTexts() (bad []string) {
 // not divided, and each has one answer or a notice.
 func (r *rig) checkJoined() (bad []string) {
 	lines, sent := strings.ReplaceAll(strings.Join(r.d.lines, "|"), full, "paste-"), strings.Join(r.sent(), "|")
+	lines, sent = strings.ReplaceAll(lines, pic, ""), strings.ReplaceAll(sent, strings.ToUpper(pic), "")
 	for _, want := range []string{"a1\n\na2\n\na3", "paste-rest"} {
 		if strings.Count(lines, want) != 1 {
 			bad = append(bad, fmt.Sprintf("the sessions do not contain %q once: %q", want, lines))

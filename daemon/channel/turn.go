@@ -2,6 +2,7 @@ package channel
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,6 +41,7 @@ func parse(text string) command {
 type todo struct {
 	turn *box.Turn     // to run
 	wait time.Duration // for more messages
+	file box.Message   // with a file to fetch, or zero
 	did  bool
 }
 
@@ -74,14 +76,18 @@ func (w *worker) next() (turn *box.Turn, did bool, err error) {
 		do.did = true
 		return true
 	})
-	if err == nil && do.wait > 0 {
+	switch {
+	case err != nil:
+	case do.wait > 0:
 		w.pause(do.wait)
+	case do.file.File != "":
+		err = w.fetch(&do.file)
 	}
 	return do.turn, do.did, err
 }
 
-// fix stores a turn of the oldest messages, or sets the time to wait for more of them. It
-// reports whether the file changed.
+// fix stores a turn of the oldest messages, or sets the time to wait for more of them, or a
+// file to fetch. It reports whether the file changed.
 func (w *worker) fix(f *box.File, crossed bool, do *todo) bool {
 	t, kind := compose(f)
 	list := f.Waiting[:len(t.IDs)]
@@ -90,6 +96,10 @@ func (w *worker) fix(f *box.File, crossed bool, do *todo) bool {
 	}
 	do.did = true
 	if do.wait = due(list, len(list) < len(f.Waiting), w.began(), w.Now()); do.wait > 0 {
+		return false
+	}
+	if i := slices.IndexFunc(list, func(m box.Message) bool { return m.File != "" }); i >= 0 {
+		do.file = list[i]
 		return false
 	}
 	switch f.Albums = albums(list); kind {

@@ -17,6 +17,7 @@ type worker struct {
 	conversation string
 	again        bool               // a message arrived
 	woken        chan struct{}      // has an item if one arrived after the worker last waited
+	fetches      int                // failed in a row
 	cancel       context.CancelFunc // of the active run or wait, or nil
 }
 

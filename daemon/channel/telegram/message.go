@@ -33,10 +33,15 @@ type message struct {
 		ID   int64  `json:"id"`
 		Type string `json:"type"`
 	} `json:"chat"`
-	Date    int64  `json:"date"` // Unix time
-	Album   string `json:"media_group_id"`
-	Text    string `json:"text"`
-	Caption string `json:"caption"`
+	Date     int64  `json:"date"` // Unix time
+	Album    string `json:"media_group_id"`
+	Text     string `json:"text"`
+	Caption  string `json:"caption"`
+	Photo    []file `json:"photo"` // sizes of one picture, the largest last
+	Document *file  `json:"document"`
+	Voice    *file  `json:"voice"`
+	Audio    *file  `json:"audio"`
+	Video    *file  `json:"video"`
 }
 
 type user struct {
@@ -50,7 +55,7 @@ func (b *bot) messageOf(m *message) (channel.Message, bool) {
 		return channel.Message{}, false
 	}
 	sender := strconv.FormatInt(m.From.ID, 10)
-	out := channel.Message{ID: strconv.FormatInt(m.ID, 10), Conversation: prefix + sender, Sender: sender, Text: m.Text,
+	out := channel.Message{ID: strconv.FormatInt(m.ID, 10), Conversation: prefix + sender, Sender: sender, Text: m.Text, Attachment: m.attachment(),
 		Received: box.Received{Sent: time.Unix(m.Date, 0).UTC(), Album: clip.Bytes(m.Album, maxAlbum)}}
 	if m.InTopic && m.Topic != 0 {
 		out.Conversation += "/" + strconv.FormatInt(m.Topic, 10)

@@ -49,7 +49,7 @@ type bot struct {
 // [http.DefaultTransport].
 func New(c *Config, log *slog.Logger, transport http.RoundTripper) *channel.Platform {
 	b := newBot(c, log, transport)
-	return &channel.Platform{Dir: box.Telegram, Prefix: prefix, Limit: maxUnits, Receive: b.receive, Send: b.send, Unbutton: b.unbutton, Typing: b.typing, TypingTime: typingTime}
+	return &channel.Platform{Dir: box.Telegram, Prefix: prefix, Limit: maxUnits, Receive: b.receive, Send: b.send, Unbutton: b.unbutton, Fetch: b.fetch, Typing: b.typing, TypingTime: typingTime}
 }
 
 func newBot(c *Config, log *slog.Logger, transport http.RoundTripper) *bot {

@@ -81,8 +81,9 @@ type API struct {
 	lastID  int64
 	message int64
 	sent    []Sent
-	pressed []string       // texts that answered the presses
-	counts  map[string]int // requests, by method
+	pressed []string          // texts that answered the presses
+	files   map[string]string // texts, by ID
+	counts  map[string]int    // requests, by method
 	faults  map[string][]Fault
 	changed chan struct{} // closed and replaced when the queue changes
 }
@@ -156,6 +157,28 @@ func (a *API) Pressed() []string {
 	return slices.Clone(a.pressed)
 }
 
+// File adds a file for getFile.
+func (a *API) File(id, text string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.files == nil {
+		a.files = make(map[string]string)
+	}
+	a.files[id] = text
+}
+
+// file answers a request for the content of a file.
+func (a *API) file(w http.ResponseWriter, id string) {
+	a.mu.Lock()
+	a.counts["file"]++
+	text, ok := a.files[id]
+	a.mu.Unlock()
+	if !ok {
+		w.WriteHeader(http.StatusNotFound)
+	}
+	_, _ = io.WriteString(w, text) // an error: the client is gone
+}
+
 // Restart makes the numbers of updates begin again at id, as Telegram does after a week.
 func (a *API) Restart(id int64) {
 	a.mu.Lock()
@@ -200,6 +223,10 @@ func (a *API) Unconfirmed() int {
 
 // ServeHTTP answers a request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if id, ok := strings.CutPrefix(r.URL.Path, "/file/bot"+Token+"/documents/"); ok {
+		a.file(w, id)
+		return
+	}
 	method, ok := strings.CutPrefix(r.URL.Path, "/bot"+Token+"/")
 	if err := r.ParseMultipartForm(1 << 20); err != nil {
 		panic(http.ErrAbortHandler) // the client is gone
@@ -313,6 +340,8 @@ func (a *API) do(method string, r *http.Request) (any, error) {
 		}
 		a.pressed = append(a.pressed, r.FormValue("text"))
 		return true, nil
+	case "getFile":
+		return map[string]any{"file_id": r.FormValue("file_id"), "file_path": "documents/" + r.FormValue("file_id")}, nil
 	case "sendChatAction", "deleteWebhook":
 		return true, nil
 	case "getMe":

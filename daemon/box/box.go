@@ -64,11 +64,12 @@ type Box struct {
 	Options
 	path string // of the directory
 
-	mu      sync.Mutex     // held during each change
-	waiting map[string]int // messages without an answer, parts to send, and questions, by conversation
-	changed chan struct{}  // closed and replaced by each answer
-	sizes   map[string]int // bytes of the files, by conversation
-	unread  int            // files that cannot be read
+	mu      sync.Mutex        // held during each change
+	waiting map[string]int    // messages without an answer, parts to send, and questions, by conversation
+	changed chan struct{}     // closed and replaced by each answer
+	sizes   map[string]int    // bytes of the files, by conversation
+	of      map[string]string // conversations, by session
+	unread  int               // files that cannot be read
 	swept   time.Time
 }
 
@@ -86,7 +87,7 @@ type Options struct {
 // Open reads a home directory's conversations. It removes those without messages
 // of the time Keep. With an error about files that it cannot read, the others are usable.
 func Open(o Options) (*Box, error) {
-	b := &Box{Options: o, path: filepath.Join(o.Home, o.Dir), waiting: make(map[string]int), sizes: make(map[string]int), changed: make(chan struct{})}
+	b := &Box{Options: o, path: filepath.Join(o.Home, o.Dir), waiting: make(map[string]int), sizes: make(map[string]int), of: make(map[string]string), changed: make(chan struct{})}
 	if _, err := b.FS.Lstat(b.path); errors.Is(err, fs.ErrNotExist) {
 		b.swept = b.Now()
 		return b, nil
@@ -102,6 +103,7 @@ func (b *Box) locked(change func() error) error { return withLock(b.FS, b.Home, 
 func (b *Box) sweep() error {
 	b.swept, b.unread = b.Now(), 0
 	clear(b.sizes)
+	clear(b.of)
 	list, err := b.FS.ReadDir(b.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -139,6 +141,13 @@ func (b *Box) Waiting() (list []string) {
 	}
 	slices.Sort(list)
 	return list
+}
+
+// Conversation returns the conversation whose newest turn was in a session, or "".
+func (b *Box) Conversation(session string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.of[session]
 }
 
 func (b *Box) file(conversation string) string {

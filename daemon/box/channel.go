@@ -30,11 +30,15 @@ type Received struct {
 // Question is an agent's question to the person.
 type Question struct {
 	Seq    uint64        `json:"seq"`              // of its last part
-	Turn   string        `json:"turn"`             // the first ID of the turn that asks
+	Turn   string        `json:"turn,omitempty"`   // the first ID of the turn that asks; empty: work asks
 	Sum    string        `json:"sum"`              // of its text
 	Labels []string      `json:"labels,omitempty"` // to choose from
 	Remote string        `json:"remote,omitempty"` // the platform's ID of the message with buttons
 	State  QuestionState `json:"state"`
+
+	// The daemon stores the question of work and, after its run, that of a session.
+	Session string `json:"session,omitempty"` // ID
+	Work    string `json:"work,omitempty"`    // ID of the work, as w7, or of the question, as q2; empty: a run asks
 }
 
 // QuestionState is a Question's state.

@@ -92,6 +92,9 @@ func (b *Box) write(f *File) error {
 // count stores a conversation's size, and how many messages, parts, and questions are open in it.
 func (b *Box) count(f *File) {
 	b.sizes[f.Conversation] = f.bytes
+	if f.Session != "" {
+		b.of[f.Session] = f.Conversation
+	}
 	n := len(f.Waiting)
 	for i := range f.Answers {
 		if f.Answers[i].IsOpen() {

@@ -45,7 +45,7 @@ type run struct {
 }
 
 // event adds an event to the run.
-func (r *run) event(e agent.Event) error {
+func (r *run) event(ctx context.Context, e agent.Event) error {
 	switch e.Kind {
 	case agent.Start:
 		r.answer.Session = e.Session
@@ -57,7 +57,7 @@ func (r *run) event(e agent.Event) error {
 		r.answer.Content += e.Content
 	case agent.ToolsComplete:
 		r.ended = true
-		return r.closeAsked()
+		return r.closeAsked(ctx)
 	case agent.AskUser:
 		return r.asked(e.Questions)
 	}
@@ -116,28 +116,40 @@ func (r *run) asked(list []agent.Question) error {
 		return nil
 	}
 	text, labels := question(list)
-	sum := sha256.Sum256([]byte(text))
+	sum := digest(text)
 	r.replying.Lock()
 	defer r.replying.Unlock()
 	err := r.box.Update(r.conversation, func(f *box.File) bool {
 		for i := range f.Questions {
 			switch q := &f.Questions[i]; {
 			case q.Turn != r.turn.IDs[0] || q.State == box.Closed:
-			case q.Sum == hex.EncodeToString(sum[:]) && q.Seq != r.question.Load():
+			case q.Sum == sum && q.Seq != r.question.Load():
 				r.question.Store(q.Seq)
-				return false
+				q.Work = ""
+				return true
 			default:
 				r.close(f, q)
 			}
 		}
-		r.add(f, r.turn.IDs[0], box.Asks, text)
-		f.Questions = append(f.Questions, box.Question{Seq: f.Last, Turn: r.turn.IDs[0], Sum: hex.EncodeToString(sum[:]), Labels: labels, State: box.Asking})
-		f.Questions = f.Questions[max(0, len(f.Questions)-maxQuestions):]
+		r.ask(f, text, box.Question{Turn: r.turn.IDs[0], Sum: sum, Labels: labels})
 		r.question.Store(f.Last)
 		return true
 	})
 	r.signal()
 	return err
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// ask adds a question and its parts.
+func (l *loop) ask(f *box.File, text string, q box.Question) {
+	l.add(f, q.Turn, box.Asks, text)
+	q.Seq, q.State = f.Last, box.Asking
+	f.Questions = append(f.Questions, q)
+	f.Questions = f.Questions[max(0, len(f.Questions)-maxQuestions):]
 }
 
 // close closes a question. A person whose answer has no effect learns it.
@@ -151,20 +163,28 @@ func (l *loop) close(f *box.File, q *box.Question) {
 	}
 }
 
-// closeAsked closes the question of a run that asks no more.
-func (r *run) closeAsked() error {
+// closeAsked closes the question of a run that asks no more, unless the daemon keeps it open.
+func (r *run) closeAsked(ctx context.Context) error {
 	r.replying.Lock()
 	defer r.replying.Unlock()
 	seq := r.question.Swap(0)
 	if seq == 0 {
 		return nil
 	}
-	err := r.box.Update(r.conversation, func(f *box.File) bool {
+	work, err := r.kept(ctx, seq)
+	if err != nil {
+		return err
+	}
+	err = r.box.Update(r.conversation, func(f *box.File) bool {
 		q := f.Question(seq)
-		if q == nil || q.State == box.Closed {
+		switch {
+		case q == nil || q.State == box.Closed:
 			return false
+		case work != "":
+			q.Session, q.Work = r.answer.Session, work
+		default:
+			r.close(f, q)
 		}
-		r.close(f, q)
 		return true
 	})
 	r.signal()
@@ -180,6 +200,9 @@ func (r *run) serve(ctx context.Context) {
 		}
 		if !did && err == nil {
 			did, err = r.reply(ctx)
+		}
+		if !did && err == nil {
+			did, err = r.answerWork()
 		}
 		switch {
 		case err != nil && ctx.Err() == nil:
@@ -204,7 +227,7 @@ func (w *worker) unbutton() (did bool, err error) {
 	err = w.box.Update(w.conversation, func(f *box.File) (changed bool) {
 		for i := range f.Questions {
 			q := &f.Questions[i]
-			if q.State != box.Closed && (f.Turn == nil || f.Turn.IDs[0] != q.Turn) {
+			if q.Work == "" && q.State != box.Closed && (f.Turn == nil || f.Turn.IDs[0] != q.Turn) {
 				w.close(f, q)
 				changed = true
 			}
@@ -242,21 +265,29 @@ func (w *worker) unbutton() (did bool, err error) {
 func (r *run) reply(ctx context.Context) (did bool, err error) {
 	r.replying.Lock()
 	defer r.replying.Unlock()
-	seq := r.question.Load()
-	answer, again, err := r.claimAnswer(seq)
+	return r.deliver(r.question.Load(), func(answer string) error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replyTime)
+		defer cancel()
+		_, err := op.ReplyToRun.Do(ctx, r.caller, op.Reply{Number: r.number.Load(), Content: answer})
+		return err
+	})
+}
+
+// deliver calls send with the oldest answer to a question, and closes the question. It returns
+// false if there is no answer.
+func (w *worker) deliver(seq uint64, send func(answer string) error) (did bool, err error) {
+	answer, again, err := w.claimAnswer(seq)
 	if answer == "" || err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replyTime)
-	defer cancel()
-	_, err = op.ReplyToRun.Do(ctx, r.caller, op.Reply{Number: r.number.Load(), Content: answer})
+	err = send(answer)
 	if err != nil && !isClosed(err) {
 		return true, err
 	}
 	if err != nil {
-		r.Log.Warn("the agent does not wait for an answer", "conversation", r.conversation, "error", err)
+		w.Log.Warn("an answer was refused", "conversation", w.conversation, "error", err)
 	}
-	return true, r.box.Update(r.conversation, func(f *box.File) bool {
+	return true, w.box.Update(w.conversation, func(f *box.File) bool {
 		q := f.Question(seq)
 		if q == nil {
 			return false
@@ -267,7 +298,7 @@ func (r *run) reply(ctx context.Context) (did bool, err error) {
 		if err == nil || !again {
 			q.State = box.Asked // it is certain whether the agent has the answer
 		}
-		r.close(f, q)
+		w.close(f, q)
 		return true
 	})
 }
@@ -280,8 +311,8 @@ func isClosed(err error) bool {
 
 // claimAnswer returns the oldest answer to an open question, or "", after it stored that the
 // answer is sent now. again is set if it was sent already, with an unknown outcome.
-func (r *run) claimAnswer(seq uint64) (answer string, again bool, err error) {
-	err = r.box.Update(r.conversation, func(f *box.File) bool {
+func (w *worker) claimAnswer(seq uint64) (answer string, again bool, err error) {
+	err = w.box.Update(w.conversation, func(f *box.File) bool {
 		q, i := f.Question(seq), answerTo(f, seq)
 		if q == nil || i < 0 || q.State == box.Closed {
 			return false
@@ -311,6 +342,7 @@ func (l *loop) answers(m *Message, to *box.Message) (ok bool, err error) {
 		for i := range f.Questions {
 			switch q := &f.Questions[i]; {
 			case q.State == box.Closed:
+			case m.Button == "" && isWork(q) && !isChoice(q, m.Text):
 			case m.Button == "" && m.Album == "" && q.State != box.Asking && !strings.HasPrefix(m.Text, "/") && strings.TrimSpace(m.Text) != "":
 				to.Ask = q.Seq
 			case m.Button != "":

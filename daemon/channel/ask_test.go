@@ -151,12 +151,12 @@ func TestQuestionTimeout(t *testing.T) {
 		id, data := r.data(0)
 		time.Sleep(4 * time.Minute)
 		r.api.Queue("editMessageReplyMarkup", telegramtest.Flood)
-		time.Sleep(time.Minute)
-		r.want(teaText, "you get no answer")
+		time.Sleep(time.Minute + time.Second)
 		if r.api.Press(7, id, data) == 0 {
 			t.Error("the button is gone")
 		}
 		time.Sleep(time.Minute)
+		r.want(teaText, "you get no answer")
 		r.noButtons()
 		if got := fmt.Sprintf("%q", r.api.Pressed()); got != `["This question is closed."]` {
 			t.Errorf("texts after the press: %s", got)
@@ -288,7 +288,9 @@ func TestQuestionRestart(t *testing.T) {
 				r.down.Store(false)
 				r.d.fail(0)
 				if when == "not again" {
+					r.d.mu.Lock()
 					r.d.reply = nil
+					r.d.mu.Unlock()
 				}
 				time.Sleep(2 * time.Minute)
 				switch when {

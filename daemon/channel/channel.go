@@ -111,9 +111,10 @@ type Options struct {
 // loop answers a platform's messages.
 type loop struct {
 	Options
-	p    *Platform
-	box  *box.Box
-	runs chan struct{} // has an item for each active run
+	p      *Platform
+	box    *box.Box
+	runs   chan struct{} // has an item for each active run
+	worked chan struct{} // has an item after an event of work
 
 	ctx        context.Context // ends when the loop does
 	background sync.WaitGroup  // workers
@@ -158,9 +159,11 @@ func Run(ctx context.Context, o Options, p *Platform) error {
 		o.Log.Error("conversations that cannot be read stop", "error", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	l := &loop{Options: o, p: p, box: b, runs: make(chan struct{}, maxRuns), ctx: ctx, workers: make(map[string]*worker)}
+	l := &loop{Options: o, p: p, box: b, runs: make(chan struct{}, maxRuns), worked: make(chan struct{}, 1), ctx: ctx, workers: make(map[string]*worker)}
 	defer l.background.Wait()
 	defer cancel()
+	l.background.Go(l.followWork) // until ctx ends
+	l.background.Go(l.askForWork) // until ctx ends
 	for _, conversation := range b.Waiting() {
 		l.wake(conversation, false)
 	}

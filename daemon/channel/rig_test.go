@@ -23,6 +23,7 @@ import (
 	"crabmem/daemon/channel/telegram/telegramtest"
 	"crabmem/daemon/client"
 	"crabmem/daemon/op"
+	"crabmem/daemon/role"
 )
 
 const home = "/home/crab"
@@ -43,6 +44,9 @@ type daemon struct {
 	rounds   time.Duration          // between a reply and the end of its round of tools
 	results  map[string]string      // replies, by request: the session contains them
 	texts    map[string]string      // answers, by request
+	work     []role.View            // of sessions
+	answered []string               // questions of work, with the identity
+	events   chan agent.Event       // for subscribers
 	// reply returns the answer to a message. nil: the text in capitals.
 	reply func(ctx context.Context, m *op.Message) (string, error)
 	slow  time.Duration // of a run
@@ -67,6 +71,12 @@ func (d *daemon) Call(ctx context.Context, row *op.Row, in, out any, part func()
 	case "sessions.loaded":
 		*out.(*[]op.Session) = d.loaded
 	case "work.list":
+		*out.(*[]role.View) = d.list(in.(*op.WorkQuery).Session)
+	case "runs.follow":
+		return d.follow(ctx, func(e agent.Event) error {
+			*out.(*agent.Event) = e
+			return part()
+		})
 	default:
 		return fmt.Errorf("unexpected operation %s", row.Name)
 	}
@@ -101,14 +111,15 @@ func (d *daemon) send(ctx context.Context, m *op.Message, emit func(agent.Event)
 	channel.Pause(ctx, slow)
 	d.mu.Lock()
 	text, answered := d.texts[m.Request]
+	reply := d.reply
 	d.mu.Unlock()
 	var err error
 	switch {
 	case answered:
-	case d.reply == nil:
+	case reply == nil:
 		text = strings.ToUpper(m.Content)
 	default:
-		text, err = d.reply(context.WithValue(ctx, emitKey{}, emit), m)
+		text, err = reply(context.WithValue(ctx, emitKey{}, emit), m)
 	}
 	d.mu.Lock()
 	lost := d.lose > 0
@@ -237,7 +248,7 @@ func bubble(t *testing.T, f func(r *rig)) {
 
 func newRig(t *testing.T) *rig {
 	r := &rig{t: t, m: faultfs.NewMem(), session: "one", allowed: []string{"7", "8"}, d: &daemon{sessions: make(map[string][]string), answers: make(map[string]op.Answer),
-		pending: make(map[uint64]chan string), results: make(map[string]string), texts: make(map[string]string)}}
+		pending: make(map[uint64]chan string), results: make(map[string]string), texts: make(map[string]string), events: make(chan agent.Event)}}
 	if err := vfs.MkdirAll(r.m, home, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -314,8 +325,8 @@ func (r *rig) start() {
 		ended <- channel.Run(ctx, channel.Options{FS: r.m, Home: home, Log: log, Now: time.Now, Allowed: func() []string { return r.allowed }, Session: boundary,
 			About: func(identity string) string { return "You are " + identity + "." }, Pair: r.pair,
 			Trusted: func(identity string) bool { return identity == "tg:7" },
-			Daemon: func(string) (op.Caller, func()) {
-				return maybe{r}, func() {}
+			Daemon: func(identity string) (op.Caller, func()) {
+				return maybe{r, identity}, func() {}
 			}}, p)
 	}()
 	r.stop = sync.OnceValue(func() error {
@@ -341,11 +352,17 @@ func (r *rig) pair(sender, text string) bool {
 }
 
 // maybe calls the daemon, unless it is down.
-type maybe struct{ *rig }
+type maybe struct {
+	*rig
+	identity string
+}
 
 func (m maybe) Call(ctx context.Context, row *op.Row, in, out any, part func() error) error {
 	if m.down.Load() {
 		return &client.NoDaemonError{}
+	}
+	if row.Name == "work.answer" {
+		return m.d.answerWork(m.identity, in.(*op.WorkAnswer))
 	}
 	return m.d.Call(ctx, row, in, out, part)
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"sync"
 
+	"crabmem/daemon/agent"
 	"crabmem/daemon/box"
 	"crabmem/daemon/client"
 	"crabmem/daemon/op"
@@ -61,13 +62,16 @@ func (w *worker) work() {
 	}
 }
 
-// step sends the oldest text, or else removes buttons, or else answers the oldest messages. It returns false if
+// step sends the oldest text, or else removes buttons, sends an answer to work, or answers the oldest messages. It returns false if
 // nothing is to be done.
 func (w *worker) step() (did bool, err error) {
 	if did, err := w.send(); did || err != nil {
 		return did, err
 	}
 	if did, err := w.unbutton(); did || err != nil {
+		return did, err
+	}
+	if did, err := w.answerWork(); did || err != nil {
 		return did, err
 	}
 	turn, did, err := w.next()
@@ -182,7 +186,7 @@ func (w *worker) try(ctx context.Context, d op.Caller, t *box.Turn) (op.Answer, 
 		}
 	})
 	err := op.StreamMessage.Each(ctx, d, op.Message{Content: t.Content, Agent: t.Agent, Sender: identity(w.conversation),
-		Session: t.Session, New: t.New, Request: t.IDs[0], Commands: true}, r.event)
+		Session: t.Session, New: t.New, Request: t.IDs[0], Commands: true}, func(e agent.Event) error { return r.event(ctx, e) })
 	if ctx.Err() == context.DeadlineExceeded && err != nil {
 		err = ctx.Err()
 	}

@@ -11,22 +11,23 @@ import (
 
 // View describes work.
 type View struct {
-	Session     string `json:"session" jsonschema:"ID of the session that gave out the work"`
-	ID          string `json:"id" jsonschema:"of the work in that session, as w7, or of the question, as q2"`
-	Kind        string `json:"kind" jsonschema:"branch, worker, or question: of the session to its user"`
-	Agent       string `json:"agent"`
-	State       string `json:"state" jsonschema:"running, waiting, done, or failed"`
-	Reason      string `json:"reason,omitempty" jsonschema:"of the state"`
-	Attempt     int    `json:"attempt"`
-	Interactive bool   `json:"interactive,omitempty"`
-	Calls       int    `json:"calls,omitempty" jsonschema:"of tools, in the active run"`
-	Status      string `json:"status,omitempty" jsonschema:"what the work says that it does"`
-	Question    string `json:"question,omitempty" jsonschema:"that the work asks, as to approve a command; work.answer answers it"`
-	Task        string `json:"task"`
-	Outcome     string `json:"outcome,omitempty" jsonschema:"the last one"`
-	Started     string `json:"started" op:"time" jsonschema:"RFC 3339"`
-	Ended       string `json:"ended,omitempty" op:"time" jsonschema:"RFC 3339: of the last outcome"`
-	Child       string `json:"child" jsonschema:"ID of the session that does the work"`
+	Session     string   `json:"session" jsonschema:"ID of the session that gave out the work"`
+	ID          string   `json:"id" jsonschema:"of the work in that session, as w7, or of the question, as q2"`
+	Kind        string   `json:"kind" jsonschema:"branch, worker, or question: of the session to its user"`
+	Agent       string   `json:"agent"`
+	State       string   `json:"state" jsonschema:"running, waiting, done, or failed"`
+	Reason      string   `json:"reason,omitempty" jsonschema:"of the state"`
+	Attempt     int      `json:"attempt"`
+	Interactive bool     `json:"interactive,omitempty"`
+	Calls       int      `json:"calls,omitempty" jsonschema:"of tools, in the active run"`
+	Status      string   `json:"status,omitempty" jsonschema:"what the work says that it does"`
+	Question    string   `json:"question,omitempty" jsonschema:"that the work asks, as to approve a command; work.answer answers it"`
+	Options     []string `json:"options,omitempty" jsonschema:"the answers that the question permits"`
+	Task        string   `json:"task"`
+	Outcome     string   `json:"outcome,omitempty" jsonschema:"the last one"`
+	Started     string   `json:"started" op:"time" jsonschema:"RFC 3339"`
+	Ended       string   `json:"ended,omitempty" op:"time" jsonschema:"RFC 3339: of the last outcome"`
+	Child       string   `json:"child" jsonschema:"ID of the session that does the work"`
 
 	From *record.WorkFrom `json:"from,omitempty" jsonschema:"the line after which a branch continues the session"`
 }
@@ -39,7 +40,7 @@ func (r *Roles) view(p *parent, i *work.Item) View {
 		v.Outcome, v.Ended = o.Text, o.At
 	}
 	if q := i.Question(); q != nil && q.Answer == "" {
-		v.Question = q.Text
+		v.Question, v.Options = q.Text, q.Options
 	}
 	r.mu.Lock()
 	w := r.items[i.Session]

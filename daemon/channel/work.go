@@ -1,0 +1,210 @@
+package channel
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"crabmem/daemon/agent"
+	"crabmem/daemon/box"
+	"crabmem/daemon/op"
+	"crabmem/daemon/role"
+)
+
+// How often the channel looks for the questions of work, besides after each event of work.
+const (
+	openEvery = time.Minute // while one is open: another client may answer it
+	workEvery = 10 * time.Minute
+)
+
+// isWork reports whether work asks: only a choice is an answer.
+func isWork(q *box.Question) bool { return strings.HasPrefix(q.Work, "w") }
+
+// isChoice reports whether the daemon may accept a text as the answer to a question of work.
+func isChoice(q *box.Question, text string) bool {
+	text = strings.ToLower(strings.TrimSpace(text))
+	n, err := strconv.Atoi(text)
+	return err == nil && 1 <= n && n <= len(q.Labels) || slices.Contains([]string{"y", "yes", "n", "no", "a", "always"}, text) ||
+		slices.ContainsFunc(q.Labels, func(label string) bool { return strings.EqualFold(label, text) })
+}
+
+// kept returns the ID of the question of a run that the daemon keeps open after the run, or "".
+func (r *run) kept(ctx context.Context, seq uint64) (id string, err error) {
+	open := false
+	err = r.box.Update(r.conversation, func(f *box.File) bool {
+		q := f.Question(seq)
+		open = q != nil && (q.State == box.Asking || q.State == box.Asked)
+		return false
+	})
+	if !open || err != nil {
+		return "", err
+	}
+	list, err := r.workOf(ctx, r.answer.Session)
+	for i := range list {
+		if list[i].Kind == "question" {
+			id = list[i].ID
+		}
+	}
+	return id, err
+}
+
+// workOf lists a session's work and its open question. Empty: the open work of all sessions.
+func (l *loop) workOf(ctx context.Context, session string) ([]role.View, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
+	d, release := l.Daemon("")
+	defer release()
+	return op.ListWork.Do(ctx, d, op.WorkQuery{Session: session})
+}
+
+// answerWork sends the oldest answer to a question that the daemon stores. It returns false if
+// there is none.
+func (w *worker) answerWork() (did bool, err error) {
+	var found box.Question
+	err = w.box.Update(w.conversation, func(f *box.File) bool {
+		for _, m := range f.Waiting {
+			if q := f.Question(m.Ask); q != nil && q.Work != "" && q.State != box.Closed {
+				found = *q
+				break
+			}
+		}
+		return false
+	})
+	if found.Seq == 0 || err != nil {
+		return false, err
+	}
+	return w.deliver(found.Seq, func(answer string) error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), replyTime)
+		defer cancel()
+		d, release := w.Daemon(identity(w.conversation))
+		defer release()
+		_, err := op.AnswerWork.Do(ctx, d, op.WorkAnswer{WorkID: op.WorkID{Session: found.Session, Work: found.Work}, Answer: answer})
+		return err
+	})
+}
+
+// followWork signals the events of work, and each lost connection, until ctx ends.
+func (l *loop) followWork() {
+	signal := func() {
+		select {
+		case l.worked <- struct{}{}:
+		default:
+		}
+	}
+	for wait := firstWait; l.ctx.Err() == nil; wait = min(2*wait, maxWait) {
+		d, release := l.Daemon("")
+		err := op.FollowEvents.Each(l.ctx, d, op.EventFilter{}, func(e agent.Event) error {
+			wait = firstWait
+			if e.Kind == agent.WorkWaiting || e.Kind == agent.WorkEnded {
+				signal()
+			}
+			return nil
+		})
+		release()
+		l.Log.Debug("events of work end", "error", err)
+		Pause(l.ctx, wait)
+		signal()
+	}
+}
+
+// askForWork asks the questions of work, and closes those that have an answer, until ctx ends.
+func (l *loop) askForWork() {
+	for l.ctx.Err() == nil {
+		every := workEvery
+		if open, err := l.findQuestions(); open || err != nil {
+			every = openEvery
+			if err != nil {
+				l.Log.Debug("questions of work", "error", err)
+			}
+		}
+		late := time.NewTimer(every)
+		select {
+		case <-l.worked:
+		case <-late.C:
+		case <-l.ctx.Done():
+		}
+		late.Stop()
+	}
+}
+
+// findQuestions compares the questions of work in the files with those of the daemon. It
+// returns whether one is open.
+func (l *loop) findQuestions() (open bool, err error) {
+	type place struct{ conversation, session string }
+	places := make(map[place]bool)
+	all, err := l.workOf(l.ctx, "")
+	if err != nil {
+		return true, err
+	}
+	for i := range all {
+		if c := l.box.Conversation(all[i].Session); c != "" && all[i].Question != "" {
+			places[place{c, all[i].Session}] = true
+		}
+	}
+	for _, c := range l.box.Waiting() {
+		if err := l.box.Update(c, func(f *box.File) bool {
+			for _, q := range f.Questions {
+				if q.Work != "" && q.State != box.Closed {
+					places[place{c, q.Session}] = true
+				}
+			}
+			return false
+		}); err != nil {
+			return true, err
+		}
+	}
+	for p := range places {
+		list, err := l.workOf(l.ctx, p.session)
+		if err != nil {
+			return true, err
+		}
+		if err := l.compare(p.conversation, p.session, list); err != nil {
+			return true, err
+		}
+	}
+	return len(places) > 0, nil
+}
+
+// compare asks the questions of a session's work that a conversation's file does not contain,
+// and closes those that the daemon does not have.
+func (l *loop) compare(conversation, session string, list []role.View) error {
+	changed := false
+	err := l.box.Update(conversation, func(f *box.File) bool {
+		found := func(work, sum string) bool {
+			return slices.ContainsFunc(f.Questions, func(q box.Question) bool { return q.Session == session && q.Work == work && q.Sum == sum })
+		}
+		for i := range f.Questions {
+			q := &f.Questions[i]
+			if q.Session == session && q.Work != "" && q.State != box.Closed && q.State != box.Answering && !slices.ContainsFunc(list, func(v role.View) bool {
+				text, _ := workQuestion(&v)
+				return v.ID == q.Work && v.Question != "" && (!isWork(q) || q.Sum == digest(text))
+			}) {
+				l.close(f, q)
+				changed = true
+			}
+		}
+		for i := range list {
+			v := &list[i]
+			if text, labels := workQuestion(v); v.Question != "" && v.Kind != "question" && !found(v.ID, digest(text)) {
+				l.ask(f, text, box.Question{Sum: digest(text), Labels: labels, Session: session, Work: v.ID})
+				changed = true
+			}
+		}
+		return changed
+	})
+	if changed {
+		l.wake(conversation, false)
+	}
+	return err
+}
+
+// workQuestion returns the text of a question of work, and the labels of its buttons.
+func workQuestion(v *role.View) (text string, labels []string) {
+	q := agent.Question{Question: v.Question}
+	for _, label := range v.Options {
+		q.Options = append(q.Options, agent.Option{Label: label})
+	}
+	return question([]agent.Question{q})
+}

@@ -129,7 +129,7 @@ func scriptParams(t *testing.T) testscript.Params {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code": scriptCode, "schema": scriptSchema, "hold": scriptHold, "release": scriptRelease,
 			"signal": scriptSignal, "flip": scriptFlip, "append": scriptAppend, "sqlite": scriptSQLite, "tool": scriptTool, "refuses": scriptRefuses, "hostile": scriptHostile,
-			"model": scriptModel, "telegram": scriptTelegram, "say": scriptSay, "await": scriptAwait, "eventually": scriptEventually, "killdaemon": scriptKillDaemon,
+			"model": scriptModel, "telegram": scriptTelegram, "say": scriptSay, "photos": scriptPhotos, "press": scriptPress, "await": scriptAwait, "eventually": scriptEventually, "killdaemon": scriptKillDaemon,
 			"component": func(ts *testscript.TestScript, _ bool, args []string) {
 				servicetest.Start(t, ts.MkAbs(args[0]), args[1])
 			},

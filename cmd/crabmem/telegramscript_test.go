@@ -1,13 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
+	"crabmem/bench/gate"
 	"crabmem/daemon/channel/telegram/telegramtest"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -63,4 +66,50 @@ func scriptSay(ts *testscript.TestScript, neg bool, args []string) {
 		text = strings.TrimSpace(ts.ReadFile(file))
 	}
 	ts.Value(telegramKey).(*scriptBot).Text(user, text)
+}
+
+// scriptPhotos sends an album of N photos, the first with a caption, or a voice message without a
+// text if N is 0.
+func scriptPhotos(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: photos USER N CAPTION...")
+	}
+	user, uerr := strconv.ParseInt(args[0], 10, 64)
+	n, err := strconv.Atoi(args[1])
+	ts.Check(errors.Join(uerr, err))
+	api := ts.Value(telegramKey).(*scriptBot)
+	message := func(fields map[string]any) {
+		fields["from"], fields["chat"] = map[string]any{"id": user}, map[string]any{"id": user, "type": "private"}
+		api.Message(fields)
+	}
+	if n == 0 {
+		message(map[string]any{"voice": map[string]any{"file_id": "v", "duration": 3, "file_size": 9000}})
+	}
+	for i := range n {
+		photo := map[string]any{"media_group_id": "album", "photo": []any{map[string]any{"file_id": fmt.Sprint("p", i), "file_size": 1000 * (i + 1)}}}
+		if i == 0 {
+			photo["caption"] = strings.Join(args[2:], " ")
+		}
+		message(photo)
+	}
+}
+
+// scriptPress presses the newest button whose label contains a text, when there is one.
+func scriptPress(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: press USER LABEL...")
+	}
+	user, err := strconv.ParseInt(args[0], 10, 64)
+	ts.Check(err)
+	api, label := ts.Value(telegramKey).(*scriptBot), strings.Join(args[1:], " ")
+	gate.Until(ts, "a button "+label, func() bool {
+		for _, m := range slices.Backward(api.Sent()) {
+			for _, b := range m.Buttons {
+				if m.Chat == user && strings.Contains(b.Label, label) {
+					return api.Press(user, m.ID, b.Data) != 0
+				}
+			}
+		}
+		return false
+	})
 }

@@ -40,21 +40,20 @@ type run struct {
 	replying sync.Mutex    // held while an answer is sent, and while question changes
 	question atomic.Uint64 // that the run asks; 0: none
 
-	answer op.Answer // so far
-	ended  bool      // calls of tools follow the answer
+	session string // ID
+	writing sync.Mutex
+	text    strings.Builder // of the answer so far
+	ended   bool            // calls of tools follow the text
 }
 
 // event adds an event to the run.
 func (r *run) event(ctx context.Context, e agent.Event) error {
 	switch e.Kind {
 	case agent.Start:
-		r.answer.Session = e.Session
+		r.session = e.Session
 		r.number.Store(e.Number)
 	case agent.TextDelta:
-		if r.ended {
-			r.answer.Content, r.ended = "", false
-		}
-		r.answer.Content += e.Content
+		r.write(e.Content)
 	case agent.ToolsComplete:
 		r.ended = true
 		return r.closeAsked(ctx)
@@ -181,7 +180,7 @@ func (r *run) closeAsked(ctx context.Context) error {
 		case q == nil || q.State == box.Closed:
 			return false
 		case work != "":
-			q.Session, q.Work = r.answer.Session, work
+			q.Session, q.Work = r.session, work
 		default:
 			r.close(f, q)
 		}

@@ -46,6 +46,9 @@ type Platform struct {
 	// Fetch returns a file with a text of at most MaxFile bytes. If it cannot succeed later, its
 	// error is a *SendError without Retry.
 	Fetch func(ctx context.Context, file string) (text string, err error)
+	// Draft shows a text that the agent writes, until the next message. Calls with the same id
+	// replace it. Its error is as that of Send. nil: the answers are not shown before they end.
+	Draft func(ctx context.Context, conversation string, id int64, text string) error
 	// Typing shows that the agent works. The service shows it for TypingTime or a little longer.
 	Typing     func(ctx context.Context, conversation string)
 	TypingTime time.Duration

@@ -41,7 +41,7 @@ func (r *run) kept(ctx context.Context, seq uint64) (id string, err error) {
 	if !open || err != nil {
 		return "", err
 	}
-	list, err := r.workOf(ctx, r.answer.Session)
+	list, err := r.workOf(ctx, r.session)
 	for i := range list {
 		if list[i].Kind == "question" {
 			id = list[i].ID

@@ -185,6 +185,9 @@ func (w *worker) try(ctx context.Context, d op.Caller, t *box.Turn) (op.Answer, 
 			w.p.Typing(ctx, w.conversation)
 		}
 	})
+	if w.p.Draft != nil {
+		serving.Go(func() { r.draft(ctx) }) // until cancel
+	}
 	err := op.StreamMessage.Each(ctx, d, op.Message{Content: t.Content, Agent: t.Agent, Sender: identity(w.conversation),
 		Session: t.Session, New: t.New, Request: t.IDs[0], Commands: true}, func(e agent.Event) error { return r.event(ctx, e) })
 	if ctx.Err() == context.DeadlineExceeded && err != nil {
@@ -192,5 +195,5 @@ func (w *worker) try(ctx context.Context, d op.Caller, t *box.Turn) (op.Answer, 
 	}
 	cancel()
 	serving.Wait()
-	return r.answer, err
+	return op.Answer{Session: r.session, Content: r.written()}, err
 }

@@ -28,6 +28,7 @@ type Config struct {
 	Token        string  `toml:"token"`         // the bot's, or secret:NAME
 	AllowedUsers []int64 `toml:"allowed_users"` // IDs; messages of others are ignored
 	Session      string  `toml:"session"`       // see [channel.ParseBoundary]; empty: the agent decides
+	Streaming    string  `toml:"streaming"`     // draft (the default) or off
 	PollTimeout  int     `toml:"poll_timeout"`  // seconds
 	API          string  `toml:"api"`           // Bot API address
 }
@@ -65,6 +66,9 @@ func (c *Config) check() error {
 		if id <= 0 {
 			return fmt.Errorf("allowed_users: %d is not the ID of a user", id)
 		}
+	}
+	if c.Streaming != "" && c.Streaming != "off" && c.Streaming != "draft" {
+		return fmt.Errorf("streaming = %q: want draft or off", c.Streaming)
 	}
 	if c.PollTimeout < 1 || c.PollTimeout > 300 {
 		return fmt.Errorf("poll_timeout = %d: want 1 to 300 seconds", c.PollTimeout)

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"crabmem/daemon/box"
@@ -43,13 +44,19 @@ type bot struct {
 	id      int64
 	log     *slog.Logger
 	timeout time.Duration // of a poll
+
+	noDrafts atomic.Bool // the server does not know drafts
 }
 
 // New returns a configuration's platform. transport carries the requests; nil is
 // [http.DefaultTransport].
 func New(c *Config, log *slog.Logger, transport http.RoundTripper) *channel.Platform {
 	b := newBot(c, log, transport)
-	return &channel.Platform{Dir: box.Telegram, Prefix: prefix, Limit: maxUnits, Receive: b.receive, Send: b.send, Unbutton: b.unbutton, Fetch: b.fetch, Typing: b.typing, TypingTime: typingTime}
+	p := &channel.Platform{Dir: box.Telegram, Prefix: prefix, Limit: maxUnits, Receive: b.receive, Send: b.send, Unbutton: b.unbutton, Fetch: b.fetch, Typing: b.typing, TypingTime: typingTime}
+	if c.Streaming != "off" {
+		p.Draft = b.draft
+	}
+	return p
 }
 
 func newBot(c *Config, log *slog.Logger, transport http.RoundTripper) *bot {
@@ -230,6 +237,21 @@ func (b *bot) do(ctx context.Context, method string, params map[string]any, out 
 		return &channel.SendError{Err: err, Retry: true} // the owner sets another token
 	}
 	return &channel.SendError{Err: err, Gone: e.Code == http.StatusForbidden || strings.Contains(e.Description, "chat not found") || e.ResponseParams != nil && e.ResponseParams.MigrateToChatId != 0}
+}
+
+var errNoDrafts = &channel.SendError{Err: errors.New("the chat or the server has no drafts")}
+
+// draft shows a text in a private chat. A server that does not know drafts is asked once.
+func (b *bot) draft(ctx context.Context, conversation string, id int64, text string) error {
+	if b.noDrafts.Load() || strings.HasPrefix(conversation, prefix+"-") {
+		return errNoDrafts
+	}
+	var done bool
+	err := b.do(ctx, "sendMessageDraft", to(conversation, map[string]any{"draft_id": id, "text": text}), &done)
+	if e, ok := errors.AsType[*gotgbot.TelegramError](err); ok && e.Code == http.StatusNotFound {
+		b.noDrafts.Store(true)
+	}
+	return err
 }
 
 // typing shows that the agent works. A failure has no effect.

@@ -82,6 +82,7 @@ type API struct {
 	message int64
 	sent    []Sent
 	pressed []string          // texts that answered the presses
+	drafts  []Sent            // with the ID of the draft
 	files   map[string]string // texts, by ID
 	counts  map[string]int    // requests, by method
 	faults  map[string][]Fault
@@ -205,6 +206,13 @@ func (a *API) Sent() []Sent {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.sent)
+}
+
+// Drafts returns the texts that the bot showed before a message.
+func (a *API) Drafts() []Sent {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.drafts)
 }
 
 // Count returns how many requests a method had.
@@ -332,6 +340,15 @@ func (a *API) do(method string, r *http.Request) (any, error) {
 			return nil, err
 		}
 		return a.edit(number("chat_id"), number("message_id"), func(s *Sent) { s.Buttons = buttons })
+	case "sendMessageDraft":
+		s := Sent{Chat: number("chat_id"), Topic: number("message_thread_id"), ID: number("draft_id"), Text: r.FormValue("text")}
+		if err := s.check(); err != nil || s.ID == 0 || s.Chat < 0 {
+			return nil, fmt.Errorf("draft %d in chat %d: %v", s.ID, s.Chat, err)
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.drafts = append(a.drafts, s)
+		return true, nil
 	case "answerCallbackQuery":
 		a.mu.Lock()
 		defer a.mu.Unlock()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +12,6 @@ import (
 	"crabmem/daemon/channel"
 	"crabmem/daemon/channel/telegram"
 	"crabmem/daemon/client"
-	"crabmem/daemon/config"
 	"crabmem/daemon/op"
 	"crabmem/daemon/space"
 	"crabmem/daemon/trust"
@@ -25,8 +25,8 @@ func telegramCommand(c *app) *cobra.Command {
 		Use:     "telegram",
 		GroupID: groupAgents,
 		Short:   "answer messages of a Telegram bot",
-		Long: `Answer the messages that people send to a Telegram bot in private chats. The
-daemon's agent crab answers. The command is a separate process: it keeps
+		Long: `Answer the messages that people send to a Telegram bot. The daemon's agent crab
+answers, or the agent of a route. The command is a separate process: it keeps
 messages while the daemon is stopped, and never exits because of the network.
 
 It reads config/telegram.toml in the home directory, of mode 0600:
@@ -42,7 +42,24 @@ crabmem channels pair telegram prints a code: who sends it to the bot becomes a
 user, too. Each user is an identity, as tg:123456789, and the tables [origins]
 in config.toml set what it may do. Without a rule it is untrusted. session sets
 when a conversation begins a session. If it is absent, a session ends at 4 in
-the morning, but never if crab has role = "channel".
+the morning, but never in groups, or if the agent has role = "channel".
+
+The bot answers in the groups of these tables, if a user mentions it, replies to
+it, or sends /NAME@BOT. A group is one identity, as tg:-1001234567890. With
+senders = "all" all members count, and it is tg-open:-1001234567890, which a
+rule for tg: does not match. The route with chat and topic wins, then the one
+with chat, then the one without.
+
+  [[groups]]
+  id = -1001234567890
+  senders = "all"  # default: users only
+  context = "all"  # quote the last 50 messages; default: none
+  topics = [0, 5]  # 0 is outside of topics; default: all
+
+  [[routes]]
+  chat = -1001234567890
+  topic = 5
+  agent = "ops"
 
 A person may write /new, /stop, /help, or /NAME for a skill. Messages are on
 disk before Telegram removes them, and each is answered once, also after a
@@ -155,17 +172,18 @@ type webhookDeleted struct {
 
 // channelOptions returns a channel's options. session is the key in its configuration.
 func (c *app) channelOptions(session string) (channel.Options, error) {
-	if session == "" {
-		session = channel.Daily
-		if conf, err := c.loadConfig(); err == nil { // the daemon reports errors
-			if of, _ := conf.Agent(config.Crab); of.Role != "" {
-				session = "one"
+	boundary, err := channel.ParseBoundary(cmp.Or(session, channel.Daily))
+	conf, cerr := c.loadConfig() // the daemon reports errors
+	of := func(agent string, group bool) channel.Boundary {
+		if session == "" && cerr == nil {
+			if a, _ := conf.Agent(agent); group || a.Role != "" {
+				return channel.Boundary{}
 			}
 		}
+		return boundary
 	}
-	boundary, err := channel.ParseBoundary(session)
 	addr := c.client().Addr
-	return channel.Options{FS: c.fs, Home: c.absHome(), Log: c.logger(), Now: c.now, Session: boundary, About: c.describeUser, Trusted: c.isTrusted, Daemon: func(identity string) (op.Caller, func()) {
+	return channel.Options{FS: c.fs, Home: c.absHome(), Log: c.logger(), Now: c.now, Session: of, About: c.describeUser, Trusted: c.isTrusted, Daemon: func(identity string) (op.Caller, func()) {
 		d := &client.Client{Addr: addr, Header: op.Header{As: identity}}
 		return d, func() { _ = d.Close() } // nothing is buffered
 	}}, err

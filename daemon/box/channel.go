@@ -9,6 +9,7 @@ import (
 type Channel struct {
 	Turn    *Turn     `json:"turn,omitempty"`    // its messages wait; it has no answer yet
 	Session string    `json:"session,omitempty"` // of the newest turn; empty: the latest one of agent and sender
+	Agent   string    `json:"agent,omitempty"`   // of Session
 	Fresh   bool      `json:"fresh,omitempty"`   // the next turn begins a session
 	Active  time.Time `json:"active,omitzero"`   // the newest turn was stored
 	Albums  []string  `json:"albums,omitempty"`  // of the newest messages that were answered, or are in Turn
@@ -25,6 +26,11 @@ type Received struct {
 	File   string    `json:"file,omitempty"`    // the platform's ID of a text file, until the channel fetched it
 	// FileText follows Content: the text of File, between two lines of the channel.
 	FileText string `json:"file_text,omitempty"`
+
+	// In a group only.
+	Sender string `json:"sender,omitempty"` // the platform's ID
+	Name   string `json:"name,omitempty"`
+	Quote  string `json:"quote,omitempty"` // messages that were not for the agent
 }
 
 // Question is an agent's question to the person.

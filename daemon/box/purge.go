@@ -80,6 +80,7 @@ func purgeFile(fsys vfs.FS, path string, dry bool, texts []string) (found bool, 
 	for i := range f.Waiting {
 		replace(&f.Waiting[i].Content)
 		replace(&f.Waiting[i].FileText)
+		replace(&f.Waiting[i].Quote)
 	}
 	for i := range f.Answers {
 		replace(&f.Answers[i].Content)

@@ -97,7 +97,7 @@ func due(list []box.Message, isCut bool, begun, now time.Time) (wait time.Durati
 
 // isRest reports whether a message is the rest of a text that the platform cut.
 func isRest(text, m *box.Message) bool {
-	return text.Full && !m.NoText && m.Album == "" && m.Sent.Sub(text.Sent) <= restSent
+	return text.Full && !m.NoText && m.Album == "" && m.Sender == text.Sender && m.Sent.Sub(text.Sent) <= restSent
 }
 
 // albums returns the albums with a part in a list.
@@ -139,13 +139,13 @@ func compose(f *box.File) (t *box.Turn, kind content) {
 		if isMore {
 			joint += moreLine
 		}
-		divides := parse(m.Content) != none || !isPart && (isSlash(&f.Waiting[0]) || isSlash(m))
-		if i > 0 && (divides || text.Len()+len(joint)+len(m.Content)+len(m.FileText) > maxTurn) {
+		divides := parse(m.Content) != none || m.Agent != t.Agent || !isPart && (isSlash(&f.Waiting[0]) || isSlash(m))
+		if i > 0 && (divides || text.Len()+len(joint)+len(m.Content)+len(m.FileText)+len(m.Quote) > maxTurn) {
 			break
 		}
 		t.IDs = append(t.IDs, m.ID)
 		if m.Content != "" || isMore {
-			text.WriteString(joint + m.Content + m.FileText)
+			text.WriteString(joint + body(f.Waiting[:i], m, joint == "" && isPart))
 		}
 		switch {
 		case !m.NoText && m.Content != "", m.File != "", m.FileText != "":

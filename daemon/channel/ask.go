@@ -340,7 +340,7 @@ func (l *loop) answers(m *Message, to *box.Message) (ok bool, err error) {
 	err = l.box.Update(m.Conversation, func(f *box.File) (learned bool) {
 		for i := range f.Questions {
 			switch q := &f.Questions[i]; {
-			case q.State == box.Closed:
+			case q.State == box.Closed, senderOf(f, q.Turn) != m.Received.Sender:
 			case m.Button == "" && isWork(q) && !isChoice(q, m.Text):
 			case m.Button == "" && m.Album == "" && q.State != box.Asking && !strings.HasPrefix(m.Text, "/") && strings.TrimSpace(m.Text) != "":
 				to.Ask = q.Seq

@@ -48,8 +48,8 @@ func (m *Message) content() string {
 		text += "\n"
 	}
 	text += "[channel: " + m.Kind
-	if m.Name != "" {
-		text += " " + quoted(m.Name)
+	if m.Attachment.Name != "" {
+		text += " " + quoted(m.Attachment.Name)
 	}
 	if m.Size > 0 {
 		text += ", " + display.Size(m.Size)

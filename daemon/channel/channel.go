@@ -3,11 +3,11 @@
 package channel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -80,6 +80,8 @@ type Message struct {
 	Button       string // the Data of a [Button] that the person pressed; empty: none
 	Of           string // ID of the message with the button
 	Closed       bool   // set by accept: the question of the button is closed
+	Agent        string // empty: the default agent
+	Group        *Group // nil: a private chat
 	Attachment
 	box.Received
 }
@@ -92,11 +94,12 @@ func identity(conversation string) string {
 
 // Options are the options of [Run].
 type Options struct {
-	FS      vfs.FS
-	Home    string
-	Log     *slog.Logger
-	Now     func() time.Time
-	Session Boundary
+	FS   vfs.FS
+	Home string
+	Log  *slog.Logger
+	Now  func() time.Time
+	// Session returns when a conversation with an agent begins a session.
+	Session func(agent string, group bool) Boundary
 	// Allowed returns the senders whose messages the channel accepts: a change of it holds
 	// for the next message. The others are ignored.
 	Allowed func() []string
@@ -126,8 +129,8 @@ type loop struct {
 	workers map[string]*worker // by conversation
 	begun   time.Time          // the first call of accept; zero: before it
 
-	ignored  int // messages of unknown senders since the last log line
-	reported time.Time
+	ignored, crowded counter              // strangers' messages; messages in groups that have too many
+	earlier          map[string][]earlier // messages that precede the next one, by group; of accept
 }
 
 // lockFile returns the file that the process of a channel locks.
@@ -162,7 +165,7 @@ func Run(ctx context.Context, o Options, p *Platform) error {
 		o.Log.Error("conversations that cannot be read stop", "error", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	l := &loop{Options: o, p: p, box: b, runs: make(chan struct{}, maxRuns), worked: make(chan struct{}, 1), ctx: ctx, workers: make(map[string]*worker)}
+	l := &loop{Options: o, p: p, box: b, runs: make(chan struct{}, maxRuns), worked: make(chan struct{}, 1), ctx: ctx, workers: make(map[string]*worker), earlier: make(map[string][]earlier)}
 	defer l.background.Wait()
 	defer cancel()
 	l.background.Go(l.followWork) // until ctx ends
@@ -182,28 +185,28 @@ func (l *loop) accept(list []Message) error {
 	allowed := l.Allowed()
 	for i := range list {
 		m := &list[i]
-		if m.Sender == "" || !slices.Contains(allowed, m.Sender) {
-			if m.Sender == "" || identity(m.Conversation) != l.p.Prefix+m.Sender || m.Button != "" || !l.Pair(m.Sender, m.Text) {
-				l.ignore(m.Sender)
-				continue
-			}
-			allowed = append(allowed, m.Sender)
-			m.Text = string(help) // the code is used
+		if ok, err := l.admit(m, &allowed); err != nil {
+			return err
+		} else if !ok {
+			continue
 		}
-		stored := box.Message{Agent: config.Crab, Content: m.content(), Received: m.Received}
-		if m.TextFile != "" && l.Trusted(identity(m.Conversation)) {
+		stored := box.Message{Agent: cmp.Or(m.Agent, config.Crab), Content: m.content(), Received: m.Received}
+		if m.TextFile != "" && l.Trusted(identity(m.Conversation)) && l.Trusted(l.p.Prefix+m.Sender) {
 			stored.File = m.TextFile
 		}
+		stored.Quote = l.quote(m.Conversation)
 		if open, err := l.answers(m, &stored); err != nil {
 			return err
 		} else if !open {
 			m.Closed = true
 			continue
 		}
-		_, err := l.box.Add(l.p.Prefix, m.Conversation, m.ID, stored)
+		_, err := l.box.Add(owner(m.Conversation), m.Conversation, m.ID, stored)
 		switch {
 		case errors.Is(err, box.ErrReuse):
 			l.Log.Warn("a message has the ID of another one: it is ignored", "conversation", m.Conversation)
+		case m.Group != nil && (errors.Is(err, box.ErrBusy) || errors.Is(err, box.ErrFull)):
+			l.count(&l.crowded, "ignored messages in groups in which too many wait", m)
 		case errors.Is(err, box.ErrBusy):
 			l.Log.Warn("a message is not accepted: too many wait", "conversation", m.Conversation)
 			if err := l.box.Update(m.Conversation, func(f *box.File) bool {
@@ -215,19 +218,10 @@ func (l *loop) accept(list []Message) error {
 		case err != nil:
 			return err
 		}
+		delete(l.earlier, m.Conversation)
 		l.wake(m.Conversation, parse(stored.Content) == stop)
 	}
 	return nil
-}
-
-// ignore counts a message of an unknown sender, and logs the count at most once an hour. Only
-// accept calls it.
-func (l *loop) ignore(sender string) {
-	l.ignored++
-	if now := l.Now(); l.reported.IsZero() || now.Sub(l.reported) >= strangers {
-		l.Log.Warn("ignored messages of senders that allowed_users does not contain", "messages", l.ignored, "last_sender", sender)
-		l.ignored, l.reported = 0, now
-	}
 }
 
 // notice adds a notice to the texts that the channel sends.

@@ -147,7 +147,7 @@ func TestStrangers(t *testing.T) {
 		r.api.Text(9, "buy secrets")
 		synctest.Wait()
 		_ = r.stop()
-		if log := r.log.String(); strings.Count(log, "ignored messages") != 2 || !strings.Contains(log, "messages=3") || strings.Contains(log, "secrets") {
+		if log := r.log.String(); strings.Count(log, "ignored messages") != 2 || !strings.Contains(log, "messages=4") || strings.Contains(log, "secrets") {
 			t.Errorf("log:\n%s", log)
 		}
 		if len(files(r.m)) != 0 {

@@ -225,8 +225,11 @@ type rig struct {
 	stop    func() error
 	change  func(*channel.Platform) // nil: no change
 	allowed []string                // users
-	rule    string                  // of the last pairing
-	refuse  error                   // pairings fail with it
+	groups  []telegram.Group
+	routes  []telegram.Route
+	trusted []string // identities
+	rule    string   // of the last pairing
+	refuse  error    // pairings fail with it
 }
 
 // bubble calls f with a rig whose channel does not run yet.
@@ -247,7 +250,7 @@ func bubble(t *testing.T, f func(r *rig)) {
 }
 
 func newRig(t *testing.T) *rig {
-	r := &rig{t: t, m: faultfs.NewMem(), session: "one", allowed: []string{"7", "8"}, d: &daemon{sessions: make(map[string][]string), answers: make(map[string]op.Answer),
+	r := &rig{t: t, m: faultfs.NewMem(), session: "one", trusted: []string{"tg:7"}, allowed: []string{"7", "8"}, d: &daemon{sessions: make(map[string][]string), answers: make(map[string]op.Answer),
 		pending: make(map[uint64]chan string), results: make(map[string]string), texts: make(map[string]string), events: make(chan agent.Event)}}
 	if err := vfs.MkdirAll(r.m, home, 0o700); err != nil {
 		t.Fatal(err)
@@ -315,16 +318,16 @@ func (r *rig) start() {
 		r.t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	p := telegram.New(&telegram.Config{Token: telegramtest.Token, PollTimeout: 30, API: "http://telegram.test"}, log, r.api.Transport())
+	p := telegram.New(&telegram.Config{Token: telegramtest.Token, Groups: r.groups, Routes: r.routes, PollTimeout: 30, API: "http://telegram.test"}, log, r.api.Transport())
 	if r.change != nil {
 		r.change(p)
 	}
 	ctx, cancel := context.WithCancel(r.t.Context())
 	ended := make(chan error, 1)
 	go func() { // until cancel
-		ended <- channel.Run(ctx, channel.Options{FS: r.m, Home: home, Log: log, Now: time.Now, Allowed: func() []string { return r.allowed }, Session: boundary,
+		ended <- channel.Run(ctx, channel.Options{FS: r.m, Home: home, Log: log, Now: time.Now, Allowed: func() []string { return r.allowed }, Session: func(string, bool) channel.Boundary { return boundary },
 			About: func(identity string) string { return "You are " + identity + "." }, Pair: r.pair,
-			Trusted: func(identity string) bool { return identity == "tg:7" },
+			Trusted: func(identity string) bool { return slices.Contains(r.trusted, identity) },
 			Daemon: func(identity string) (op.Caller, func()) {
 				return maybe{r, identity}, func() {}
 			}}, p)

@@ -1,6 +1,7 @@
 package channel
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -90,6 +91,9 @@ func (w *worker) next() (turn *box.Turn, did bool, err error) {
 // file to fetch. It reports whether the file changed.
 func (w *worker) fix(f *box.File, crossed bool, do *todo) bool {
 	t, kind := compose(f)
+	if t.Agent != cmp.Or(f.Agent, t.Agent) {
+		t.Session = "" // of the agent of another route
+	}
 	list := f.Waiting[:len(t.IDs)]
 	if kind == onlyLate && len(list) == len(f.Waiting) {
 		return false
@@ -161,7 +165,7 @@ func (w *worker) endWith(f *box.File, messages int, text string) {
 func (w *worker) atBoundary() (bool, error) {
 	id, crossed := "", false
 	err := w.box.Update(w.conversation, func(f *box.File) bool {
-		id, crossed = f.Session, f.Turn == nil && len(f.Waiting) > 0 && w.Session.crossed(f.Active.In(w.Now().Location()), w.Now())
+		id, crossed = f.Session, f.Turn == nil && len(f.Waiting) > 0 && w.Session(f.Waiting[0].Agent, f.Waiting[0].Sender != "").crossed(f.Active.In(w.Now().Location()), w.Now())
 		return false
 	})
 	if err != nil || !crossed || id == "" {

@@ -102,7 +102,7 @@ func (w *worker) answer(t *box.Turn) error {
 			return false
 		}
 		if answer.Session != "" {
-			f.Session = answer.Session
+			f.Session, f.Agent = answer.Session, t.Agent
 		} else if t.Session != "" {
 			f.Session = "" // it may be gone: the next turn uses the latest one
 		}

@@ -26,6 +26,9 @@ func (b *bot) pressOf(p *press) (channel.Message, bool) {
 	of := *p.Message
 	of.From, of.SenderChat = p.From, nil
 	m, ok := b.messageOf(&of)
+	if ok && m.Group != nil {
+		m.Group.Addressed = true
+	}
 	m.ID, m.Text, m.Button, m.Of = "press "+p.ID, "", p.Data, m.ID
 	return m, ok
 }

@@ -31,6 +31,8 @@ type Config struct {
 	Streaming    string  `toml:"streaming"`     // draft (the default) or off
 	PollTimeout  int     `toml:"poll_timeout"`  // seconds
 	API          string  `toml:"api"`           // Bot API address
+	Groups       []Group `toml:"groups"`        // that the channel reads
+	Routes       []Route `toml:"routes"`
 }
 
 // ReadConfig reads a home's configuration. secret returns a secret by its name.
@@ -76,8 +78,8 @@ func (c *Config) check() error {
 	if u, err := url.Parse(c.API); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" {
 		return fmt.Errorf("api = %q: want an address as https://api.telegram.org", c.API)
 	}
-	if c.Session == "" {
-		return nil
+	if err := c.checkGroups(); err != nil || c.Session == "" {
+		return err
 	}
 	_, err := channel.ParseBoundary(c.Session)
 	return err

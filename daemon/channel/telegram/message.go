@@ -33,39 +33,69 @@ type message struct {
 		ID   int64  `json:"id"`
 		Type string `json:"type"`
 	} `json:"chat"`
-	Date     int64  `json:"date"` // Unix time
-	Album    string `json:"media_group_id"`
-	Text     string `json:"text"`
-	Caption  string `json:"caption"`
-	Photo    []file `json:"photo"` // sizes of one picture, the largest last
-	Document *file  `json:"document"`
-	Voice    *file  `json:"voice"`
-	Audio    *file  `json:"audio"`
-	Video    *file  `json:"video"`
+	MigrateTo       int64    `json:"migrate_to_chat_id"`
+	ReplyTo         *message `json:"reply_to_message"`
+	Entities        []entity `json:"entities"`
+	CaptionEntities []entity `json:"caption_entities"`
+	Date            int64    `json:"date"` // Unix time
+	Album           string   `json:"media_group_id"`
+	Text            string   `json:"text"`
+	Caption         string   `json:"caption"`
+	Photo           []file   `json:"photo"` // sizes of one picture, the largest last
+	Document        *file    `json:"document"`
+	Voice           *file    `json:"voice"`
+	Audio           *file    `json:"audio"`
+	Video           *file    `json:"video"`
 }
 
 type user struct {
-	ID    int64 `json:"id"`
-	IsBot bool  `json:"is_bot"`
+	ID    int64  `json:"id"`
+	IsBot bool   `json:"is_bot"`
+	First string `json:"first_name"`
+	Last  string `json:"last_name"`
 }
 
-// messageOf returns a person's message in a private chat, or false.
+// messageOf returns a person's message, or false.
 func (b *bot) messageOf(m *message) (channel.Message, bool) {
-	if m == nil || m.From == nil || m.From.IsBot || m.From.ID == b.id || m.SenderChat != nil || m.Chat.Type != "private" || m.Chat.ID != m.From.ID {
+	if m != nil && m.MigrateTo != 0 {
+		b.migrated(m)
+	}
+	if m == nil || m.MigrateTo != 0 || m.From == nil || m.From.IsBot || m.From.ID == b.id || m.SenderChat != nil {
 		return channel.Message{}, false
 	}
-	sender := strconv.FormatInt(m.From.ID, 10)
-	out := channel.Message{ID: strconv.FormatInt(m.ID, 10), Conversation: prefix + sender, Sender: sender, Text: m.Text, Attachment: m.attachment(),
-		Received: box.Received{Sent: time.Unix(m.Date, 0).UTC(), Album: clip.Bytes(m.Album, maxAlbum)}}
-	if m.InTopic && m.Topic != 0 {
-		out.Conversation += "/" + strconv.FormatInt(m.Topic, 10)
+	isGroup := m.Chat.Type == "group" || m.Chat.Type == "supergroup"
+	if !isGroup && (m.Chat.Type != "private" || m.Chat.ID != m.From.ID) {
+		return channel.Message{}, false
 	}
+	out := channel.Message{ID: strconv.FormatInt(m.ID, 10), Sender: strconv.FormatInt(m.From.ID, 10), Text: m.Text, Attachment: m.attachment(),
+		Conversation: conversation(prefix, m.Chat.ID, m.topic()), Agent: b.config.agent(m.Chat.ID, m.topic()),
+		Received: box.Received{Sent: time.Unix(m.Date, 0).UTC(), Album: clip.Bytes(m.Album, maxAlbum)}}
 	if out.Text == "" {
 		out.Text = m.Caption
+	}
+	if isGroup && !b.inGroup(m, &out) {
+		return channel.Message{}, false
 	}
 	if strings.TrimSpace(out.Text) == "" {
 		out.Text, out.NoText = "", true
 	}
 	out.Full = len(utf16.Encode([]rune(m.Text))) >= fullText
 	return out, true
+}
+
+// topic returns the topic of a message, or 0.
+func (m *message) topic() int64 {
+	if m.InTopic {
+		return m.Topic
+	}
+	return 0
+}
+
+// conversation returns the name of a conversation.
+func conversation(prefix string, chat, topic int64) string {
+	name := prefix + strconv.FormatInt(chat, 10)
+	if topic != 0 {
+		name += "/" + strconv.FormatInt(topic, 10)
+	}
+	return name
 }

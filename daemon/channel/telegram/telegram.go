@@ -42,6 +42,8 @@ type bot struct {
 	client  gotgbot.BaseBotClient
 	token   string
 	id      int64
+	name    string // in mentions; of receive
+	config  *Config
 	log     *slog.Logger
 	timeout time.Duration // of a poll
 
@@ -65,7 +67,7 @@ func newBot(c *Config, log *slog.Logger, transport http.RoundTripper) *bot {
 	}
 	id, _, _ := strings.Cut(c.Token, ":")
 	n, _ := strconv.ParseInt(id, 10, 64) // checked by ReadConfig
-	return &bot{token: c.Token, id: n, log: log, timeout: time.Duration(c.PollTimeout) * time.Second, client: gotgbot.BaseBotClient{
+	return &bot{config: c, token: c.Token, id: n, log: log, timeout: time.Duration(c.PollTimeout) * time.Second, client: gotgbot.BaseBotClient{
 		Client: http.Client{
 			Transport:     bounded{transport},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the path has the token
@@ -107,8 +109,11 @@ func (b *bot) receive(ctx context.Context, accept func([]channel.Message) error)
 	var hold time.Duration // of a poll; the first one returns what waits
 	for ctx.Err() == nil {
 		var updates []update
-		err := b.call(ctx, b.timeout+10*time.Second, "getUpdates", map[string]any{"offset": offset, "limit": 100, "timeout": int64(hold / time.Second),
-			"allowed_updates": []string{"message", "callback_query"}}, &updates)
+		err := b.identify(ctx)
+		if err == nil {
+			err = b.call(ctx, b.timeout+10*time.Second, "getUpdates", map[string]any{"offset": offset, "limit": 100, "timeout": int64(hold / time.Second),
+				"allowed_updates": []string{"message", "callback_query"}}, &updates)
+		}
 		if err == nil {
 			isOther = false
 			if offset, err = b.store(ctx, &shown, updates, offset, accept); err == nil {
@@ -197,7 +202,8 @@ func flood(e *gotgbot.TelegramError) time.Duration {
 
 // to adds a conversation's chat and topic to request parameters.
 func to(conversation string, params map[string]any) map[string]any {
-	chat, topic, inTopic := strings.Cut(strings.TrimPrefix(conversation, prefix), "/")
+	_, chat, _ := strings.Cut(conversation, ":")
+	chat, topic, inTopic := strings.Cut(chat, "/")
 	if params["chat_id"] = chat; inTopic {
 		params["message_thread_id"] = topic
 	}

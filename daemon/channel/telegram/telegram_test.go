@@ -55,7 +55,7 @@ func TestDaemon(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { // until cancel
-		ended <- channel.Run(ctx, channel.Options{FS: vfs.OS{}, Home: home, Log: log, Now: time.Now, Allowed: func() []string { return []string{"7"} }, Daemon: func(identity string) (op.Caller, func()) {
+		ended <- channel.Run(ctx, channel.Options{FS: vfs.OS{}, Home: home, Log: log, Now: time.Now, Session: func(string, bool) channel.Boundary { return channel.Boundary{} }, Allowed: func() []string { return []string{"7"} }, Daemon: func(identity string) (op.Caller, func()) {
 			d := &client.Client{Addr: addr, Header: op.Header{As: identity}}
 			return d, func() { _ = d.Close() }
 		}}, New(&Config{Token: telegramtest.Token, PollTimeout: 30, API: server.URL}, log, nil))
@@ -110,6 +110,10 @@ func TestReadConfig(t *testing.T) {
 			t.Errorf("%s: %+v, %v", text, c, err)
 		}
 	}
+	groups := token + "[[groups]]\nid = -7\nsenders = \"all\"\ncontext = \"all\"\ntopics = [0, 5]\n[[routes]]\nagent = \"a\"\n[[routes]]\nchat = -7\ntopic = 5\nagent = \"b\""
+	if c, err := read(groups, 0o600); err != nil || len(c.Groups) != 1 || c.agent(-7, 5) != "b" || c.agent(-7, 6) != "a" {
+		t.Errorf("%+v, %v", c, err)
+	}
 	for text, want := range map[string]string{
 		"":                             "token is not set",
 		"token = \"planted\"":          "as 123456:ABC-DEF",
@@ -121,6 +125,16 @@ func TestReadConfig(t *testing.T) {
 		token + "streaming = \"edit\"":                                 "want draft or off",
 		token + "session = \"hourly\"":                                 `"hourly"`,
 		token + "api = \"ftp://x\"":                                    "api = ",
+		token + "[[groups]]\nid = 7":                                   "want the ID of a group",
+		token + "[[groups]]\nid = -7\n[[groups]]\nid = -7":             "-7 is repeated",
+		token + "[[groups]]\nid = -7\nsenders = \"users\"":             `want "all"`,
+		token + "[[groups]]\nid = -7\ncontext = \"x\"":                 `want "all"`,
+		token + "[[groups]]\nid = -7\ntopics = [-1]":                   "topics of -7",
+		token + "[[groups]]\nid = -7\nmembers = 1":                     "unknown key",
+		token + "[[routes]]\nchat = 7":                                 "agent is not set",
+		token + "[[routes]]\ntopic = 7\nagent = \"a\"":                 "without chat",
+		token + strings.Repeat("[[routes]]\nagent = \"a\"\n", 2):       "is repeated",
+		token + strings.Repeat("[[routes]]\n", 1001):                   "1001 tables",
 		token + "chats = [7]":                                          "telegram.toml:2: unknown key chats",
 		token + "allowed_users = \"7\"":                                "telegram.toml:2",
 	} {

@@ -71,6 +71,7 @@ type Box struct {
 	of      map[string]string // conversations, by session
 	unread  int               // files that cannot be read
 	swept   time.Time
+	seen    map[string]vfs.FileState // by Changed
 }
 
 // Options are the options of [Open].
@@ -122,7 +123,7 @@ func (b *Box) sweep() error {
 		case rerr != nil:
 			err = errors.Join(err, rerr)
 			b.unread++
-		case len(f.Waiting)+len(f.Answers)+len(f.Done) == 0 && f.Session == "":
+		case len(f.Waiting)+len(f.Answers)+len(f.Done)+len(f.Deliveries) == 0 && f.Session == "":
 			err = errors.Join(err, b.FS.Remove(path))
 		default:
 			b.count(&f)
@@ -302,9 +303,12 @@ func (b *Box) drop(conversation string, seq uint64, all bool, found *[]Answer) e
 	if err != nil {
 		return err
 	}
-	if *found = after(f.Answers, seq); !all {
+	*found = after(f.Answers, seq)
+	f.wasRead(f.Answers[:len(f.Answers)-len(*found)])
+	if !all {
 		f.Answers = *found
 	} else {
+		f.wasRead(*found)
 		f.Answers = nil
 	}
 	return b.write(&f)

@@ -114,6 +114,8 @@ const (
 	Reply  Kind = "reply"  // of an agent
 	Notice Kind = "notice" // of the channel
 	Asks   Kind = "ask"    // a question of an agent
+	Wake   Kind = "wake"   // of an agent without a message: results of its work arrived
+	Cron   Kind = "cron"   // of a cron entry
 )
 
 // State is a Part's delivery state.

@@ -37,6 +37,8 @@ type File struct {
 	Answers      []Answer  `json:"answers"`      // not read
 	Done         []done    `json:"done"`         // answered messages that may be repeated
 	Last         uint64    `json:"last"`         // largest Seq
+
+	Deliveries []Delivery `json:"deliveries,omitempty"` // the newest change is the last one
 	Channel
 
 	bytes int // of the file
@@ -68,12 +70,15 @@ func (b *Box) read(path string) (f File, err error) {
 	old := b.Now().Add(-b.Keep)
 	f.Answers = slices.DeleteFunc(f.Answers, func(a Answer) bool { return a.At.Before(old) && !a.IsOpen() })
 	f.Done = slices.DeleteFunc(f.Done, func(d done) bool { return d.At.Before(old) })
+	older := b.Now().Add(-keepDelivered)
+	f.Deliveries = slices.DeleteFunc(f.Deliveries, func(d Delivery) bool { return d.At.Before(older) && d.State != Owed })
 	return f, nil
 }
 
 // write replaces a conversation's file. A later process finds the content before or
 // after it.
 func (b *Box) write(f *File) error {
+	f.settle()
 	text, err := json.Marshal(f)
 	if err != nil {
 		return err

@@ -173,6 +173,7 @@ func Run(ctx context.Context, o Options, p *Platform) error {
 	for _, conversation := range b.Waiting() {
 		l.wake(conversation, false)
 	}
+	l.background.Go(l.look) // until ctx ends
 	return p.Receive(ctx, l.accept)
 }
 

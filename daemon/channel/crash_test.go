@@ -161,7 +161,9 @@ func spoil(t *testing.T, m *faultfs.Mem, mistake control) {
 		case sendsFirst:
 			b = bytes.ReplaceAll(b, []byte(`"state":"sending"`), []byte(`"state":"pending"`))
 		case forgets:
-			b = bytes.ReplaceAll(b, []byte(`"done":[{`), []byte(`"forgotten":[{`))
+			for _, key := range []string{"done", "deliveries"} {
+				b = bytes.ReplaceAll(b, []byte(`"`+key+`":[{`), []byte(`"forgotten":[{`))
+			}
 		case losesAlbum:
 			b = bytes.ReplaceAll(b, []byte(`"album":"a"`), []byte(`"lost":"a"`))
 		case losesFull:

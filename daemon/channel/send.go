@@ -46,6 +46,7 @@ func (w *worker) send() (did bool, err error) {
 // that the text is sent now. A text that was sent already, and has no outcome, becomes unknown.
 func (w *worker) claim() (next *box.Answer, buttons []Button, err error) {
 	err = w.box.Update(w.conversation, func(f *box.File) (changed bool) {
+		changed = w.splitNew(f)
 		for i := 0; i < len(f.Answers); i++ {
 			switch a := &f.Answers[i]; a.State {
 			case box.Sending:

@@ -43,8 +43,12 @@ func (d *Daemon) runCron(ctx context.Context, c cron.Cron) error {
 	if err != nil {
 		return err
 	}
-	return d.loaded.Run(ctx, &session.Run{Session: l, Content: c.Message(), Sender: cronSender(&c), Literal: c.Prompt != "", Timeout: c.Limit(),
-		AnyCommand: c.Approve == cron.AnyCommand, Adapt: func(a *agent.Agent) { a.Scope = a.Scope.Intersect(scope) }})
+	run := &session.Run{Session: l, Content: c.Message(), Sender: cronSender(&c), Literal: c.Prompt != "", Timeout: c.Limit(),
+		AnyCommand: c.Approve == cron.AnyCommand, Adapt: func(a *agent.Agent) { a.Scope = a.Scope.Intersect(scope) }}
+	if c.Deliver != "" {
+		return d.deliverCron(ctx, &c, run)
+	}
+	return d.loaded.Run(ctx, run)
 }
 
 func (d *Daemon) cronSession(ctx context.Context, c cron.Cron) (*session.Session, error) {

@@ -59,6 +59,11 @@ func (d *Daemon) cronInfo(c *op.Cron) *pb.CronInfo {
 	return info
 }
 
+// checkNewCron is checkCron for a new entry, which may deliver.
+func (d *Daemon) checkNewCron(l *session.Session, c *cron.Cron) error {
+	return cmp.Or(d.checkCron(l, c), d.checkDeliver(c))
+}
+
 // checkCron returns an error if an entry has no agent, or its message /NAME loads no skill
 // in its session, or in a new session if l is nil.
 func (d *Daemon) checkCron(l *session.Session, c *cron.Cron) error {

@@ -32,7 +32,7 @@ type cronArgs struct {
 // cronTool returns the tool cron of channels. It carries out the rows of crons for the
 // calling session. An entry that it makes never exceeds the run that makes it.
 func (d *Daemon) cronTool() tool.Tool {
-	t := tool.New(role.Cron, "Schedule messages to yourself in this conversation.", func(ctx context.Context, c tool.Call, args cronArgs) (string, error) {
+	t := tool.New(role.Cron, "Schedule messages to yourself in this conversation, which receives your answers.", func(ctx context.Context, c tool.Call, args cronArgs) (string, error) {
 		t := agent.TurnOf(ctx)
 		if t == nil || t.Session.Log == nil {
 			return "", errors.New("cron is only available in a session")
@@ -55,7 +55,7 @@ func (d *Daemon) cronTool() tool.Tool {
 				return "", fmt.Errorf("%d entries already: delete some first", made)
 			}
 			e, err := op.AddCron.Do(ctx, on, op.NewCron{Session: session, Schedule: args.Schedule, Prompt: args.Prompt, Skill: args.Skill, Args: args.Args,
-				Timezone: args.Timezone, Once: args.Once, Maker: &op.CronMaker{Agent: c.Agent, Sender: sender, Scope: c.Scope}})
+				Timezone: args.Timezone, Once: args.Once, Deliver: d.ownConversation(t, sender), Maker: &op.CronMaker{Agent: c.Agent, Sender: sender, Scope: c.Scope}})
 			if err != nil {
 				return "", err
 			}

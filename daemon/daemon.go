@@ -60,6 +60,8 @@ type Options struct {
 	Hooks agent.Hooks
 	// Offline replaces the built-in model offline. nil is that model.
 	Offline model.Backend
+	// Reaches returns an error if no channel delivers to a conversation. nil: one delivers to each.
+	Reaches func(conversation string) error
 	// Network connects to the providers of models.
 	Network model.Network
 }
@@ -231,7 +233,7 @@ func (d *Daemon) openAll() error {
 		Work: &work.Home{FS: d.fs, Path: d.home, Sessions: d.sessions, Now: d.now, Warn: warn,
 			External: func(agent string) (bool, bool) { return d.roles.IsExternal(agent) }},
 		Version: d.opts.Version, Leaves: d.leaves, Record: d.record,
-		Sessions: d.loaded, Setup: d.sessionSetup, Log: d.log, Now: d.now, Publish: d.publishWork,
+		Sessions: d.loaded, Setup: d.sessionSetup, Log: d.log, Now: d.now, Publish: d.publishWork, Owe: d.oweWake, Settle: d.settleWake,
 	})
 	d.mcp = mcp.New(mcp.Options{
 		FS: d.fs, Run: filepath.Join(d.home, "run"), Log: d.log, Version: d.opts.Version, Reserved: d.isTool, Changed: d.refresh, Leaves: d.leaves,
@@ -250,6 +252,7 @@ func (d *Daemon) openAll() error {
 		return err
 	}
 	d.store.Index(analysis.Standard)
+	d.recoverWakes()
 	if err := d.roles.Start(); err != nil {
 		d.log.Error("some work of sessions is not recovered; the next start tries again", "error", err)
 	}
@@ -268,7 +271,7 @@ func (d *Daemon) newParts() *op.Parts {
 		Log: d.log, Setup: d.sessionSetup, Models: func() *model.Registry { return d.setup().models }, Spaces: d.spaces, Removed: d.repeats.PurgeSpace, Outcome: d.outcome,
 		Sessions: d.sessions, SearchSessions: d.searchSessions, Followers: d.events.followers, Publish: d.publish, Follow: d.follow, Converse: d.converse,
 		ReadConfig: d.readConfig, ChangeConfig: d.changeConfig, Reload: d.Reload, NoticeAgents: d.noticeAgents, Info: d.info, Stats: d.figures, MCPServers: d.mcpStatuses,
-		Now: d.now, Loaded: d.loaded, Roles: d.roles, Crons: d.crons, CheckCron: d.checkCron, CronsChanged: d.firing.changed, CronState: d.firing.state,
+		Now: d.now, Loaded: d.loaded, Roles: d.roles, Crons: d.crons, CheckCron: d.checkNewCron, CronsChanged: d.firing.changed, CronState: d.firing.state,
 		Usage: func() ([]usage.Record, error) { return d.usage.Records(), nil },
 		Home:  space.Home{FS: d.fs, Path: d.home, Command: "daemon", Warn: func(line string) { d.log.Warn("spaces", "warning", line) }},
 	}

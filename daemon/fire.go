@@ -42,6 +42,7 @@ type scheduler struct {
 	late    bool                 // a missed run is active
 	unsaved bool                 // the file of starts lacks an entry
 	warned  []cron.Warning       // as logged last
+	refused map[uint64]string    // why an entry may not deliver, as logged last
 	runs    sync.WaitGroup
 }
 
@@ -109,11 +110,13 @@ func (s *scheduler) count(e *schedule, n int) {
 
 // state adds the state of an entry's runs.
 func (s *scheduler) state(c *op.Cron) {
+	var entry cron.Cron
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if e := s.entries[c.ID]; e != nil {
-		c.Failures = e.failures
+		c.Failures, entry = e.failures, e.cron
 	}
+	s.mu.Unlock()
+	s.d.delivery(c, &entry)
 	c.Stopped = c.Failures >= cron.MaxFailures
 }
 
@@ -127,6 +130,7 @@ func (s *scheduler) run(ctx context.Context) {
 		defer s.mu.Unlock()
 		s.store(last)
 	}()
+	s.recoverCrons(ctx)
 	for look := false; ; {
 		now := s.wall()
 		if now.Before(last.Add(-cronLate)) {
@@ -135,6 +139,7 @@ func (s *scheduler) run(ctx context.Context) {
 		}
 		last = now
 		s.warn()
+		s.checkDeliveries()
 		s.plan(now) // entries that were removed do not run
 		s.fire(ctx, now)
 		if look {

@@ -47,6 +47,9 @@ func cronLine(e *op.Cron, zone *time.Location) string {
 	if e.Sender != "" {
 		notes = append(notes, "made by "+e.Agent+" for "+e.Sender)
 	}
+	if e.Deliver != "" {
+		notes = append(notes, deliverNote(e))
+	}
 	if e.Timezone != "" {
 		notes = append(notes, e.Timezone)
 	}
@@ -73,10 +76,19 @@ func cronLine(e *op.Cron, zone *time.Location) string {
 	return fmt.Sprintf("%3d  %-15s %s in %s (%s)", e.ID, e.Schedule, what, in, strings.Join(notes, ", "))
 }
 
+// deliverNote describes the target of an entry, and its newest delivery.
+func deliverNote(e *op.Cron) string {
+	note := "delivers to " + e.Deliver
+	if d := e.Delivery; d != nil {
+		note += strings.TrimSuffix(": "+d.State+", "+d.Reason, ", ")
+	}
+	return note
+}
+
 func cronAdd(c *app) *cobra.Command {
-	var quiet, zone, prompt, agent string
+	var quiet, zone, prompt, agent, deliver string
 	var timeout time.Duration
-	var once bool
+	var once, wake bool
 	cmd := &cobra.Command{
 		Use:   "add SESSION SCHEDULE (SKILL [ARGS] | --prompt TEXT)",
 		Short: "schedule a skill or a message",
@@ -85,11 +97,17 @@ schedule. If SESSION is "new", each run gets a new session of --agent. The agent
 must have the skill. SCHEDULE has five fields: minute, hour, day of month,
 month, and day of week. With six fields, the first one is seconds. "@every 90m"
 is each multiple of 90 minutes since 1970-01-01 UTC. The entry does not run
-during --quiet-hours.`,
+during --quiet-hours.
+
+--deliver sends what the agent says to a conversation: tg:ID of a user that
+config/telegram.toml allows, tg:ID/TOPIC, or hook:KEY/ID of a gateway key. In a
+new session, it waits for the work that the agent gave out. It sends each text
+once, and never elsewhere. crabmem cron list shows the newest delivery.`,
 		Example: `  crabmem cron add crab_user_1 "0 9 * * 1-5" check-feeds
   crabmem cron add crab_user_1 "*/30 * * * *" check-feeds news --quiet-hours 23:00-07:00 --timezone Europe/Berlin
   crabmem cron add new "0 18 * * 5" review
   crabmem cron add new "@every 90m" --prompt "Summarize the news." --timeout 30m
+  crabmem cron add new "0 7 * * *" --prompt "Summarize the news." --deliver tg:7
   crabmem cron add crab_user_1 "30 18 24 12 *" greet --once`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if prompt != "" {
@@ -104,9 +122,11 @@ during --quiet-hours.`,
 	cmd.Flags().StringVar(&prompt, "prompt", "", "send this `text` in place of a skill")
 	cmd.Flags().StringVar(&agent, "agent", "", "use this `agent` in new sessions (default crab)")
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "stop a run after this `time` (default 10m)")
+	cmd.Flags().StringVar(&deliver, "deliver", "", "send the text to this `conversation` of a channel, such as tg:7")
+	cmd.Flags().BoolVar(&wake, "wake", false, "add the text to the conversation's session, too")
 	cmd.Flags().BoolVar(&once, "once", false, "run at most once: remove the entry, then run it")
 	return resultCommand(c, cmd, func(ctx context.Context, args []string) (op.Cron, error) {
-		m := op.NewCron{Session: args[0], Schedule: args[1], Prompt: prompt, Agent: agent, Once: once, Timezone: zone}
+		m := op.NewCron{Session: args[0], Schedule: args[1], Prompt: prompt, Agent: agent, Once: once, Timezone: zone, Deliver: deliver, Wake: wake}
 		if prompt == "" {
 			m.Skill, m.Args = strings.TrimPrefix(args[2], "/"), strings.Join(args[3:], " ")
 		}

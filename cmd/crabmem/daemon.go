@@ -95,6 +95,7 @@ func (c *app) daemon(ctx context.Context, log string, verbose bool) (err error) 
 	v, _ := buildVersion()
 	d, err := daemon.Open(daemon.Options{
 		Home: home, Store: store, FS: c.fs, Getenv: c.Getenv, Log: logger, Version: v, Now: c.now, LockWait: c.lockWait,
+		Reaches: func(conversation string) error { return c.reaches(home, conversation) },
 	})
 	if err != nil {
 		if log != "" {

@@ -123,7 +123,7 @@ var mayImport = map[string][]string{
 	"cmd/internal/sqliterows":       {"crmem/vfs"},
 	"cmd/crabmem/internal/chat":     {"daemon/lazyregexp", "daemon/agent", "cmd/crabmem/internal/chat/tty", "cmd/crabmem/internal/cli", "crmem/vfs", "daemon/client", "daemon/config", "daemon/display", "daemon/errtable", "daemon/op", "sessionlog", "bm25/analysis", "crmem", "crmem/metadata"},
 	"cmd/crabmem/internal/chat/tty": {"cmd/crabmem/internal/cli", "daemon/display"},
-	"daemon":                        {"daemon/usage", "bm25/clip", "daemon/once", "daemon/op", "daemon/secret", "daemon/approval", "daemon/secret/scan", "daemon/space", "daemon/trust", "daemon/display", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "daemon/role", "daemon/session", "daemon/work", "crmem", "crmem/tree", "crmem/recall", "crmem/vfs", "bm25", "sessionlog", "bm25/analysis", "sessionlog/record", "sessionlog/search", "daemon/embedder", "crmem/embed", "crmem/fusion"},
+	"daemon":                        {"daemon/usage", "bm25/clip", "daemon/once", "daemon/op", "daemon/secret", "daemon/approval", "daemon/secret/scan", "daemon/space", "daemon/trust", "daemon/display", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/box", "daemon/config", "daemon/cron", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "daemon/role", "daemon/session", "daemon/work", "crmem", "crmem/tree", "crmem/recall", "crmem/vfs", "bm25", "sessionlog", "bm25/analysis", "sessionlog/record", "sessionlog/search", "daemon/embedder", "crmem/embed", "crmem/fusion"},
 }
 
 // rivals are measured in bench and used nowhere else.

@@ -192,7 +192,7 @@ func TestExamples(t *testing.T) {
 			}
 			if strings.HasPrefix(cmd.CommandPath(), "cron") {
 				exampleSessions(t, dir)
-				shell(`chmod 700 home`)
+				shell(`chmod 700 home && mkdir -p home/config && echo "allowed_users = [7]" >home/config/telegram.toml && chmod 600 home/config/telegram.toml`)
 				for _, skill := range []string{"check-feeds", "review", "greet"} {
 					shell(`crabmem skills new ` + skill)
 				}

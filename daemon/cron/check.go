@@ -54,6 +54,12 @@ var checks = []check{
 	}},
 	{"sender", func(c *Cron) error { return text("sender", c.Sender, 1<<10) }},
 	{"scope", func(c *Cron) error { return text("scope", c.Scope, 16<<10) }},
+	{"deliver", func(c *Cron) error {
+		if c.Wake && c.Deliver == "" {
+			return invalid("wake requires deliver: set the conversation that receives the texts")
+		}
+		return text("deliver", c.Deliver, 1<<10)
+	}},
 	{"args", func(c *Cron) error { return text("args", c.Args, 16<<10) }},
 	{"approve", func(c *Cron) error {
 		if c.Approve != "" && c.Approve != AllowedOnly && c.Approve != AnyCommand {

@@ -50,6 +50,10 @@ type Cron struct {
 	// the run that called the tool could do, as JSON. Both bound the entry's runs.
 	Sender string
 	Scope  string
+	// Deliver is the conversation that receives the texts of the runs; "": none does. Wake
+	// adds them to the conversation's session.
+	Deliver string
+	Wake    bool
 }
 
 // MaxFailures in a row stop an entry until its schedule changes, it is recreated, or the

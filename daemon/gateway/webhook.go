@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -39,6 +40,7 @@ const (
 	maxSender       = 128
 	hookRuns        = 4 // concurrent, of all conversations
 	hookTime        = 30 * time.Minute
+	hookLook        = time.Second
 	hookKeep        = 24 * time.Hour // of answers
 )
 
@@ -61,6 +63,7 @@ type hookAnswer struct {
 	Seq      uint64  `json:"seq" jsonschema:"ascending in a conversation"`
 	Type     string  `json:"type" jsonschema:"always text"`
 	Content  string  `json:"content"`
+	Kind     string  `json:"kind" jsonschema:"reply; wake: results of an agent's work arrived; cron: of a scheduled run"`
 	Filename *string `json:"filename" jsonschema:"always null"`
 }
 
@@ -87,10 +90,15 @@ func (g *Gateway) openHooks() {
 
 // hookIdentity returns the identity of a conversation of the key.
 func (c *call) hookIdentity(id string) (string, error) {
+	return hookOrigin + c.key.Name + "/" + id, CheckConversation(id)
+}
+
+// CheckConversation returns an error for an ID that no conversation of a webhook can have.
+func CheckConversation(id string) error {
 	if id == "" || len(id) > maxConversation || strings.Contains(id, "/") || strings.ContainsFunc(id, unicode.IsControl) {
-		return "", invalidf("conversation_id: want 1 to %d bytes, without slashes and control characters", maxConversation)
+		return invalidf("conversation_id: want 1 to %d bytes, without slashes and control characters", maxConversation)
 	}
-	return hookOrigin + c.key.Name + "/" + id, nil
+	return nil
 }
 
 func (c *call) sendHook(in *hookMessage) (any, error) {
@@ -150,13 +158,14 @@ func (c *call) pollHook() (any, error) {
 			return nil, c.hookFailure(err)
 		}
 		for _, a := range list {
-			out.Messages = append(out.Messages, hookAnswer{Seq: a.Seq, Type: "text", Content: a.Content})
+			out.Messages = append(out.Messages, hookAnswer{Seq: a.Seq, Type: "text", Content: a.Content, Kind: string(cmp.Or(a.Kind, box.Reply))})
 		}
 		if len(list) > 0 {
 			return out, nil
 		}
 		select {
 		case <-changed:
+		case <-time.After(hookLook): // the daemon may add a text
 		case <-late.C:
 			return out, nil
 		case <-c.g.ending.Done():

@@ -32,9 +32,20 @@ type Cron struct {
 	NextAt     string `json:"next_at,omitempty" op:"time" jsonschema:"RFC 3339; absent: never"`
 	Failures   int    `json:"failures" jsonschema:"in a row"`
 	Stopped    bool   `json:"stopped" jsonschema:"after too many failures"`
+	Deliver    string `json:"deliver,omitempty" jsonschema:"conversation that receives the texts, as tg:7"`
+	Wake       bool   `json:"wake,omitempty" jsonschema:"its session contains the texts, too"`
 	Approve    string `json:"approve" op:"words=allowlist|off" jsonschema:"allowlist, or off: all commands run"`
 
+	Delivery *Delivery `json:"delivery,omitempty" jsonschema:"of the newest text, apart from the state of the run"`
+
 	Number uint64 `json:"-"` // session number in the table, for RFC 0018
+}
+
+// Delivery is the state of a text for a conversation.
+type Delivery struct {
+	State   string `json:"state" op:"words=owed|pending|sent|failed|unknown|empty" jsonschema:"owed: the run has not ended; empty: it had no text; unknown: the platform did not confirm it"`
+	Reason  string `json:"reason,omitempty" jsonschema:"of a failure"`
+	Session string `json:"session" jsonschema:"contains the text"`
 }
 
 // NewCron is a new cron table entry.
@@ -49,6 +60,8 @@ type NewCron struct {
 	Timezone   string `json:"timezone,omitempty" jsonschema:"such as Europe/Berlin; absent: the daemon's"`
 	QuietStart string `json:"quiet_start,omitempty" jsonschema:"HH:MM: no runs from then on"`
 	QuietEnd   string `json:"quiet_end,omitempty" jsonschema:"HH:MM: runs again"`
+	Deliver    string `json:"deliver,omitempty" jsonschema:"send the texts to this conversation of a channel: tg:ID, tg:ID/TOPIC, or hook:KEY/ID"`
+	Wake       bool   `json:"wake,omitempty" jsonschema:"add the texts to the conversation's session, too"`
 	Once       bool   `json:"once,omitempty" jsonschema:"remove the entry after its first run"`
 
 	Maker *CronMaker `json:"-"` // nil: a person
@@ -84,7 +97,7 @@ var AddCron = Add(errtable.Session, Op[Daemon, NewCron, Cron]{
 		c := cron.Cron{
 			Schedule: in.Schedule, Skill: in.Skill, Args: in.Args, SessionFile: cmp.Or(in.Session, cron.NewSession),
 			QuietStart: in.QuietStart, QuietEnd: in.QuietEnd, Once: in.Once, Timezone: in.Timezone, Approve: cron.AllowedOnly,
-			Prompt: in.Prompt, Agent: in.Agent, Timeout: in.Timeout,
+			Prompt: in.Prompt, Agent: in.Agent, Timeout: in.Timeout, Deliver: in.Deliver, Wake: in.Wake,
 		}
 		if in.Maker != nil {
 			scope, err := json.Marshal(in.Maker.Scope)
@@ -133,7 +146,7 @@ func (d *Daemon) cron(c cron.Cron) Cron {
 	e := Cron{
 		ID: c.ID, Schedule: c.Schedule, Skill: c.Skill, Args: c.Args, Session: c.SessionFile, Number: c.Session, QuietStart: c.QuietStart, QuietEnd: c.QuietEnd,
 		Timezone: c.Timezone, Once: c.Once, Approve: cmp.Or(c.Approve, cron.AllowedOnly), Failures: c.Failures,
-		Prompt: c.Prompt, Agent: c.Agent, Timeout: c.Timeout, Sender: c.Sender,
+		Prompt: c.Prompt, Agent: c.Agent, Timeout: c.Timeout, Sender: c.Sender, Deliver: c.Deliver, Wake: c.Wake,
 	}
 	if next, err := c.Next(d.Now()); err == nil {
 		e.NextAt = next.UTC().Format(time.RFC3339)

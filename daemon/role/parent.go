@@ -183,6 +183,7 @@ func (r *Roles) wake(id string) {
 	}
 	c := r.o.Setup().Config
 	sender, stale := p.sender(l.CreatedBy()), false // stale: others gave out work before the wake had the run slot
+	unowed := false                                 // the texts of the wake would not be delivered
 	run := session.Run{Session: l, Sender: sender,
 		Begin: func(s *agent.Session) (bool, error) {
 			if stale = p.sender(l.CreatedBy()) != sender; stale {
@@ -198,6 +199,10 @@ func (r *Roles) wake(id string) {
 				p.publish(agent.Notice, "", "", "results wait in the conversation: send a message to go on")
 				return false, nil
 			}
+			if err := r.o.Owe(id, l.CreatedBy(), lastKey(s.Messages)); err != nil {
+				unowed = true
+				return false, err
+			}
 			r.mu.Lock()
 			r.wakes[id] = true
 			r.mu.Unlock()
@@ -208,6 +213,7 @@ func (r *Roles) wake(id string) {
 	}
 	err = r.o.Sessions.Run(r.ctx, &run)
 	r.mu.Lock()
+	woke := r.wakes[id]
 	delete(r.wakes, id)
 	if err == nil && !stale {
 		p.owed = nil
@@ -216,14 +222,43 @@ func (r *Roles) wake(id string) {
 	if stale && err == nil {
 		r.wakeAfter(p, 0, 0)
 	}
+	if woke {
+		r.settle(id, l.CreatedBy())
+	}
 	if l := usage.Refused(err); l != nil { // the outcomes wait until runs are permitted
 		r.wakeAfter(p, l.Until.Sub(r.o.Now()), never)
 	} else if err != nil && r.ctx.Err() == nil {
 		r.o.Log.Warn("wake", "session", id, "error", err)
-		if p.Inbox() > 0 { // the disk is full
+		if p.Inbox() > 0 || unowed { // the disk is full
 			r.wakeAfter(p, wakeRetry, wakeRetry)
 		}
 	}
+}
+
+// settle delivers the texts of a wake, and tries again until that is done or the daemon stops:
+// then the next start does it.
+func (r *Roles) settle(id, creator string) {
+	for r.ctx.Err() == nil {
+		err := r.o.Settle(id, creator)
+		if err == nil {
+			return
+		}
+		r.o.Log.Error("deliver the texts of a wake", "session", id, "error", err)
+		select {
+		case <-time.After(endRetry):
+		case <-r.ctx.Done():
+		}
+	}
+}
+
+// lastKey returns a key of the newest delivery.
+func lastKey(ms []sessionlog.Message) string {
+	for _, m := range slices.Backward(ms) {
+		if len(m.Work) > 0 {
+			return m.Work[len(m.Work)-1]
+		}
+	}
+	return ""
 }
 
 // wakeRetry is the pause after a wake without a delivery.

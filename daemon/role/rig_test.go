@@ -254,6 +254,8 @@ func (r *rig) open(mem *faultfs.Mem) {
 		Work:     &work.Home{FS: fs, Path: home, Sessions: r.logs, Now: time.Now, Warn: func(line string) { r.note("work %s", line) }},
 		Sessions: r.sessions, Setup: current, Log: log, Now: time.Now, Leaves: func(string) error { return nil },
 		Record: func(text string) string { return strings.ReplaceAll(text, "hunter22", "[secret]") },
+		Owe:    func(string, string, string) error { return nil },
+		Settle: func(string, string) error { return nil },
 		Publish: func(_, _, _ string, e agent.Event) {
 			r.note("%s %s %s", e.Kind, e.ID, e.Note)
 			if r.published != nil {

@@ -66,6 +66,10 @@ type Options struct {
 	Leaves func(text string) error
 	// Record returns a text of a model or a program without secrets.
 	Record func(text string) string
+	// Owe is called before a wake, with a key of the message that it answers: the creator of
+	// the session is to receive the texts. Settle is called after it.
+	Owe    func(session, creator, key string) error
+	Settle func(session, creator string) error
 	// Publish sends an event of a session to its subscribers.
 	Publish func(session, agent, createdBy string, e agent.Event)
 }

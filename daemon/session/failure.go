@@ -11,8 +11,8 @@ import (
 	"crabmem/daemon/errtable"
 )
 
-// interruptedKind is the kind of a turn whose daemon was killed.
-const interruptedKind = "interrupted"
+// Interrupted is the kind of a turn whose daemon was killed.
+const Interrupted = "interrupted"
 
 // errInterrupted is the recorded error of a turn whose daemon was killed.
 var errInterrupted = errors.New("the daemon stopped before the turn ended")
@@ -53,7 +53,7 @@ func (m *Manager) recordEarlier(l *Session) {
 		return
 	}
 	if f == nil {
-		f = &failure{interruptedKind, errInterrupted}
+		f = &failure{Interrupted, errInterrupted}
 		m.report(l, f.kind, f.err)
 	}
 	m.writeFailure(l, f)

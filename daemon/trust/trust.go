@@ -122,8 +122,8 @@ const delegatePrefix = "delegate-"
 func Delegate(agent, creator, sender string) string {
 	var remote []string
 	for _, id := range []string{creator, sender} {
-		if strings.Contains(id, ":") && !slices.Contains(remote, origin(id)) {
-			remote = append(remote, origin(id))
+		if strings.Contains(id, ":") && !slices.Contains(remote, Origin(id)) {
+			remote = append(remote, Origin(id))
 		}
 	}
 	switch len(remote) {
@@ -168,9 +168,9 @@ func IsCron(identity string) bool {
 	return identity == Cron || strings.HasPrefix(identity, cronPrefix)
 }
 
-// origin returns the identity for which a task was delegated, work began, or a cron entry
+// Origin returns the identity for which a task was delegated, work began, or a cron entry
 // was made, or the identity itself.
-func origin(identity string) string {
+func Origin(identity string) string {
 	for strings.HasPrefix(identity, workPrefix) || strings.HasPrefix(identity, cronPrefix) {
 		_, identity, _ = strings.Cut(identity, "-")
 	}
@@ -187,13 +187,13 @@ func (rs Rules) Level(identity string) Level {
 	if !strings.Contains(identity, ":") {
 		return Admin
 	}
-	return rs.find(origin(identity)).Level
+	return rs.find(Origin(identity)).Level
 }
 
 // Allows reports whether the rules of two identities allow a word. Admins need no rule.
 func (rs Rules) Allows(creator, sender, word string) bool {
 	for _, id := range []string{creator, sender} {
-		if rs.Level(id) != Admin && !slices.Contains(rs.find(origin(id)).Allow, word) {
+		if rs.Level(id) != Admin && !slices.Contains(rs.find(Origin(id)).Allow, word) {
 			return false
 		}
 	}
@@ -205,7 +205,7 @@ func (rs Rules) Space(identity string) string {
 	if rs.Level(identity) == Admin {
 		return space.Main
 	}
-	return cmp.Or(rs.find(origin(identity)).Space, space.OfSender(origin(identity)))
+	return cmp.Or(rs.find(Origin(identity)).Space, space.OfSender(Origin(identity)))
 }
 
 // Scope returns the permissions of a run in which a creator of a session and a
@@ -223,7 +223,7 @@ func (rs Rules) of(identity string) tool.Scope {
 	if !strings.Contains(identity, ":") {
 		return tool.Unbounded()
 	}
-	identity = origin(identity)
+	identity = Origin(identity)
 	r := rs.find(identity)
 	if r.Level == Admin {
 		return tool.Unbounded()

@@ -331,6 +331,7 @@ func (p *Parent) Owed(wakes int) (owed []record.Work, err error) {
 			continue
 		}
 		switch m, keys := l.Message, record.WorkKeys(l.Raw); {
+		case len(keys) > 0 && record.IsCron(keys[0]): // a text that its user has received
 		case m.Role == record.RoleUser && len(keys) > 0:
 			if deliveries++; slices.ContainsFunc(keys, record.IsAnswer) {
 				deliveries = 1 // the user wrote it

@@ -282,6 +282,13 @@ func AskID(n int) string { return fmt.Sprint("q", n) }
 // IsAnswer reports whether a key in the list work of a user message is an answer.
 func IsAnswer(key string) bool { return strings.HasPrefix(key, "q") }
 
+// IsCron reports whether a key is that of a cron entry's run: c, the entry's ID, a dot, and the
+// run's Unix time.
+func IsCron(key string) bool {
+	id, at, ok := strings.Cut(strings.TrimPrefix(key, "c"), ".")
+	return ok && key[0] == 'c' && id != "" && at != "" && strings.Trim(id+at, "0123456789") == ""
+}
+
 // Deliver applies the list work of a user message. A delivered outcome closes work that
 // is not interactive, and a delivered answer closes its question.
 func (o *OpenWork) Deliver(keys []string) {

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/box"
 	"crabmem/daemon/cron"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
@@ -128,6 +130,14 @@ func (d *doctor) checkCrons(context.Context) {
 			warn("run crabmem sessions restore "+errtable.ShellWord(e.SessionFile)+", or run crabmem cron remove "+fmt.Sprint(e.ID), "cron %d runs in session %s: session not found", e.ID, e.SessionFile)
 		}
 	}
+	recent := d.Now().Add(-48 * time.Hour)
+	box.Each(d.FS, d.Home, d.Now, func(f *box.File) {
+		for _, o := range f.Deliveries {
+			if (o.State == box.Failed || o.State == box.Unknown) && o.At.After(recent) {
+				warn("read the text: crabmem sessions show "+errtable.ShellWord(o.Session), "a text for %s is %s: %s", f.Conversation, o.State, o.Reason)
+			}
+		}
+	})
 	d.problems("crons", r, Warn, "crabmem cron list")
 }
 

@@ -1,0 +1,328 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"crabmem/daemon/agent"
+	"crabmem/daemon/box"
+	"crabmem/daemon/config"
+	"crabmem/daemon/display"
+	"crabmem/daemon/role"
+	"crabmem/daemon/session"
+	"crabmem/daemon/trust"
+	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
+)
+
+// said is what an agent said in a session after a message.
+type said struct {
+	text     string // the replies and the answer; the answer is omitted if it repeats the last reply
+	answered bool   // the newest run has an answer
+	request  string // the turn of this request contains the message: its client may receive the answer
+}
+
+// said returns what an agent said in a session after the message with a key. In a session of
+// a cron entry it includes the answers to results of work. It reads the complete file.
+func (d *Daemon) said(id, key string) (out said, err error) {
+	s, err := d.sessions.Read(id)
+	if err != nil {
+		return out, err
+	}
+	defer s.Close()
+	info, err := s.Info()
+	if err != nil {
+		return out, err
+	}
+	var texts []string
+	answer, began, failed := "", false, false
+	end := func() {
+		if strings.TrimSpace(answer) != "" && (len(texts) == 0 || texts[len(texts)-1] != answer) {
+			texts = append(texts, answer)
+		}
+		answer = ""
+	}
+	for l, err := range s.Lines(0) {
+		if err != nil {
+			return out, err
+		}
+		turn, isTurn := record.Turn{}, false
+		if l.Kind == record.KindUnknown {
+			turn, isTurn = record.ParseTurn(l.Raw)
+		}
+		switch m := &l.Message; {
+		case isTurn && turn.Kind != "": // a failure
+			out.answered, answer = false, ""
+			failed = failed || turn.Kind != session.Interrupted
+		case l.Kind != record.KindMessage:
+		case m.Role == record.RoleUser && !began:
+			began = isKey(l.Raw, key)
+			if work := len(record.WorkKeys(l.Raw)) > 0; !work {
+				out.request, failed = requestIn(l.Raw), false
+			}
+		case m.Role == record.RoleUser:
+			if len(record.WorkKeys(l.Raw)) == 0 || out.answered && !trust.IsCron(info.Meta.CreatedBy) {
+				end()
+				return out.join(texts, failed), nil
+			}
+			end()
+		case m.Role == record.RoleAssistant && len(m.ToolCalls) == 0 && !began:
+			out.request = ""
+		case m.Role == record.RoleAssistant && len(m.ToolCalls) == 0:
+			answer, out.answered = m.Content, true
+		case m.Role == record.RoleAssistant && began:
+			for _, c := range m.ToolCalls {
+				var args struct{ Content string }
+				if c.Function.Name == role.Reply && json.Unmarshal([]byte(c.Function.Arguments), &args) == nil && strings.TrimSpace(args.Content) != "" {
+					texts = append(texts, args.Content)
+				}
+			}
+		}
+	}
+	end()
+	return out.join(texts, failed), nil
+}
+
+// join sets the text. A turn that was only interrupted continues when its client repeats the
+// request, and the client then receives the text.
+func (s said) join(texts []string, failed bool) said {
+	if s.text = strings.Join(texts, "\n\n"); s.request != "" && !failed && !record.IsCron(s.request) {
+		s.text = ""
+	}
+	return s
+}
+
+// isKey reports whether the line of a user message has a key as its request, or in its list
+// work.
+func isKey(line []byte, key string) bool {
+	return requestIn(line) == key || slices.Contains(record.WorkKeys(line), key)
+}
+
+func requestIn(line []byte) string {
+	var v struct{ Request string }
+	_ = json.Unmarshal(line, &v) // the line is valid
+	return v.Request
+}
+
+// reaches returns an error if no channel delivers to a conversation.
+func (d *Daemon) reaches(conversation string) error {
+	if box.DirOf(conversation) == "" {
+		return fmt.Errorf("%q is not a conversation: want tg:ID, tg:ID/TOPIC, or hook:KEY/ID", conversation)
+	}
+	if d.opts.Reaches == nil {
+		return nil
+	}
+	return d.opts.Reaches(conversation)
+}
+
+// changeBox changes a conversation's file, which a channel or the gateway reads.
+func (d *Daemon) changeBox(conversation string, change func(*box.File) bool) error {
+	return box.Change(d.fs, d.home, conversation, d.now, change)
+}
+
+// conversationOf returns the conversation that receives the texts of a session, or "".
+func (d *Daemon) conversationOf(id, creator string) (conversation string) {
+	if box.DirOf(creator) == "" {
+		return ""
+	}
+	conversation = creator
+	box.Each(d.fs, d.home, d.now, func(f *box.File) {
+		if box.Identity(f.Conversation) == creator && (f.Session == id || f.Delivery(id) != nil) {
+			conversation = f.Conversation
+		}
+	})
+	return conversation
+}
+
+// oweWake stores that the conversation of a session is to receive the texts of a wake.
+func (d *Daemon) oweWake(id, creator, key string) error {
+	conversation := d.conversationOf(id, creator)
+	if conversation == "" {
+		return nil
+	}
+	if err := d.reaches(conversation); err != nil {
+		d.log.Warn("the texts of a wake stay in their session", "session", id, "conversation", conversation, "error", err)
+		return nil
+	}
+	if err := d.finish(conversation, id, false); err != nil {
+		return err
+	}
+	return d.changeBox(conversation, func(f *box.File) bool {
+		if old := f.Delivery(id); old != nil && old.State == box.Owed {
+			return false // of a wake that a stop interrupted
+		}
+		f.Owe(box.Delivery{Source: id, Key: key, Session: id})
+		return true
+	})
+}
+
+// settleWake delivers the texts of a wake that has ended.
+func (d *Daemon) settleWake(id, creator string) error {
+	conversation := d.conversationOf(id, creator)
+	if conversation == "" {
+		return nil
+	}
+	return d.finish(conversation, id, true)
+}
+
+// finish adds the text of a source to a conversation, if it is owed. ended is set if the run has
+// ended; otherwise only a run with an answer has.
+func (d *Daemon) finish(conversation, source string, ended bool) error {
+	var owed box.Delivery
+	if err := d.changeBox(conversation, func(f *box.File) bool {
+		if o := f.Delivery(source); o != nil {
+			owed = *o
+		}
+		return false
+	}); err != nil || owed.State != box.Owed {
+		return err
+	}
+	kind := box.Wake
+	if strings.HasPrefix(source, cronSource) {
+		kind = box.Cron
+	}
+	s, err := d.said(owed.Session, owed.Key)
+	gone := errors.Is(err, sessionlog.ErrNotFound)
+	if err != nil && !gone || !gone && !ended && !s.answered {
+		return err
+	}
+	unreachable := d.reaches(conversation)
+	return d.changeBox(conversation, func(f *box.File) bool {
+		asked := slices.ContainsFunc(f.Waiting, func(m box.Message) bool { return m.ID == s.request })
+		switch {
+		case gone:
+			return f.EndDelivery(&owed, box.Failed, "the session does not exist")
+		case unreachable != nil:
+			return f.EndDelivery(&owed, box.Failed, unreachable.Error())
+		case s.text == "" && !s.answered:
+			return f.EndDelivery(&owed, box.Failed, "the run ended without an answer")
+		case s.text == "" || asked:
+			return f.EndDelivery(&owed, box.Empty, "")
+		}
+		return f.Deliver(&owed, kind, d.record(s.text))
+	})
+}
+
+// cronSource begins the sources of cron entries; the ID and a digest of the entry follow.
+const cronSource = "cron/"
+
+// pause is the time between two looks at open work, which a cron run waits for.
+const pause = time.Second
+
+// finishCron delivers the text of a cron run after its work has ended. A stop of the daemon
+// leaves it owed: the next start delivers it.
+func (d *Daemon) finishCron(ctx context.Context, conversation string, owed box.Delivery) error {
+	info, err := d.sessions.Read(owed.Session)
+	if err == nil {
+		var i sessionlog.Info
+		i, err = info.Info()
+		err = errors.Join(err, info.Close())
+		for trust.IsCron(i.Meta.CreatedBy) && d.roles.InUse(owed.Session) != nil {
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+	}
+	if err != nil && !errors.Is(err, sessionlog.ErrNotFound) {
+		return err
+	}
+	if err := d.finish(conversation, owed.Source, true); err != nil || !owed.Tell {
+		return err
+	}
+	return d.tell(ctx, conversation, &owed)
+}
+
+// tell adds a text to the newest session of a conversation, so that a later message can refer to
+// it. It does not run the agent.
+func (d *Daemon) tell(ctx context.Context, conversation string, owed *box.Delivery) error {
+	s, err := d.said(owed.Session, owed.Key)
+	id := ""
+	if err == nil {
+		id, err = d.newestOf(conversation)
+	}
+	if err == nil && s.text != "" && id != owed.Session {
+		err = d.addNote(ctx, id, owed.Key, s.text)
+	}
+	if err != nil && !errors.Is(err, sessionlog.ErrNotFound) {
+		return err
+	}
+	return d.changeBox(conversation, func(f *box.File) bool {
+		o := f.Delivery(owed.Source)
+		if o == nil || o.Key != owed.Key {
+			return false
+		}
+		o.Tell = false
+		return true
+	})
+}
+
+// newestOf returns the ID of a conversation's newest session.
+func (d *Daemon) newestOf(conversation string) (id string, err error) {
+	err = d.changeBox(conversation, func(f *box.File) bool {
+		id = f.Session
+		return false
+	})
+	if err != nil || id != "" {
+		return id, err
+	}
+	return d.sessions.Latest(config.Crab, box.Identity(conversation))
+}
+
+// addNote appends a user message with a text to a session that does not contain its key.
+func (d *Daemon) addNote(ctx context.Context, id, key, text string) error {
+	l, err := d.loaded.Open(ctx, id, "")
+	if err != nil {
+		return err
+	}
+	return d.loaded.With(ctx, l.ID(), func(_ context.Context, _ session.Setup, _ *agent.Agent, s *agent.Session) error {
+		f, err := d.sessions.Read(id)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		for line, err := range f.Lines(0) {
+			if err != nil || line.Kind == record.KindMessage && slices.Contains(record.WorkKeys(line.Raw), key) {
+				return err
+			}
+		}
+		m := sessionlog.Message{Role: record.RoleUser, Work: []string{key}, Content: display.FenceResults("## Text of a scheduled run, which the user has received\n" + text)}
+		if err := s.Log.Append(m); err != nil {
+			return err
+		}
+		s.Messages = append(s.Messages, m)
+		return nil
+	})
+}
+
+// recoverWakes delivers the texts of wakes that ended before the daemon stopped.
+func (d *Daemon) recoverWakes() {
+	for conversation, list := range d.owed() {
+		for i := range list {
+			if !strings.HasPrefix(list[i].Source, cronSource) {
+				if err := d.finish(conversation, list[i].Source, false); err != nil {
+					d.log.Error("deliver the texts of a wake", "session", list[i].Session, "conversation", conversation, "error", err)
+				}
+			}
+		}
+	}
+}
+
+// owed returns the deliveries without an outcome, by conversation.
+func (d *Daemon) owed() map[string][]box.Delivery {
+	all := make(map[string][]box.Delivery)
+	box.Each(d.fs, d.home, d.now, func(f *box.File) {
+		for _, o := range f.Deliveries {
+			if o.State == box.Owed || o.Tell {
+				all[f.Conversation] = append(all[f.Conversation], o)
+			}
+		}
+	})
+	return all
+}

@@ -260,16 +260,19 @@ func (c *app) setOrigin(ctx context.Context, identity string, rule json.RawMessa
 	return err
 }
 
+// moveOrigin gives an identity's table to another identity, in one change.
+func (c *app) moveOrigin(ctx context.Context, r *trust.Rule, to string) error {
+	rule, err := display.JSON(r.Table())
+	if err != nil {
+		return err
+	}
+	_, err = c.writeConfig(ctx, op.ConfigChange{Keys: []config.Pair{{Key: "origins." + to, Value: string(rule)}, {Key: "origins." + r.Prefix, Value: "null"}}})
+	return err
+}
+
 // originRule returns the table of an identity of a level. An empty space is its own.
 func originRule(level trust.Level, space string, reads []string) (json.RawMessage, error) {
-	rule := map[string]any{"trust": string(level)}
-	if space != "" {
-		rule["space"] = space
-	}
-	if len(reads) > 0 {
-		rule["reads"] = reads
-	}
-	return display.JSON(rule)
+	return display.JSON((&trust.Rule{Level: level, Space: space, Reads: reads}).Table())
 }
 
 func (c *app) gatewayKeys() ([]gateway.Key, error) {

@@ -47,6 +47,21 @@ type Rule struct {
 	Allow []string
 }
 
+// Table returns the rule as a table of the configuration, without its prefix.
+func (r *Rule) Table() map[string]any {
+	t := map[string]any{"trust": string(r.Level)}
+	if r.Space != "" {
+		t["space"] = r.Space
+	}
+	if len(r.Reads) > 0 {
+		t["reads"] = r.Reads
+	}
+	if len(r.Allow) > 0 {
+		t["allow"] = r.Allow
+	}
+	return t
+}
+
 // Rules are the rules of a configuration. The longest prefix that matches an
 // identity wins.
 type Rules []Rule

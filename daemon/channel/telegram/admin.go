@@ -1,12 +1,14 @@
 package telegram
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +19,8 @@ import (
 
 	"github.com/PaulSonOfLars/gotgbot/v2"
 )
+
+const maxConfig = 1 << 20 // bytes
 
 // State describes a bot.
 type State struct {
@@ -63,4 +67,25 @@ func RemoveUser(fsys vfs.FS, home, identity string) error {
 		values["allowed_users"] = slices.DeleteFunc(users, func(u any) bool { return u == any(id) })
 		return nil
 	})
+}
+
+// MoveGroup replaces a group's ID in the tables of groups and routes. It returns false if they
+// do not contain the ID. The caller holds the lock of [config.Locked].
+func MoveGroup(fsys vfs.FS, home string, from, to int64) (moved bool, err error) {
+	path := filepath.Join(home, File)
+	old, err := config.ReadPrivate(fsys, path, maxConfig)
+	if err != nil {
+		return false, err
+	}
+	id := regexp.MustCompile(`\b(id|chat)(\s*=\s*)` + strconv.FormatInt(from, 10) + `\b`)
+	text := id.ReplaceAll(old, []byte("${1}${2}"+strconv.FormatInt(to, 10)))
+	if bytes.Equal(text, old) {
+		return false, nil
+	}
+	return true, vfs.WriteFile(fsys, path, 0o600, text)
+}
+
+// GroupIdentities returns the prefixes of identities that a group's messages have.
+func GroupIdentities(id int64) []string {
+	return []string{conversation(prefix, id, 0), conversation(openPrefix, id, 0)}
 }

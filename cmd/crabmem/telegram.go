@@ -34,6 +34,7 @@ It reads config/telegram.toml in the home directory, of mode 0600:
   token = "secret:telegram"    # see crabmem secret set
   allowed_users = [123456789]  # IDs; messages of others are ignored
   session = "daily 04:00"      # or "one", or "idle 8h"
+  format = "plain"             # or "html": show Markdown as formatting
   streaming = "draft"          # show what the agent writes, or "off"
   poll_timeout = 30            # seconds
   api = "https://api.telegram.org"

@@ -56,8 +56,9 @@ type Platform struct {
 
 // Text is a text for a conversation.
 type Text struct {
-	Content string
-	Buttons []Button // the person may press one of them
+	Content  string
+	Markdown bool     // an agent wrote it; otherwise no character is markup
+	Buttons  []Button // the person may press one of them
 }
 
 // SendError is the error for a text that the platform did not send.

@@ -220,6 +220,7 @@ type rig struct {
 	d       *daemon
 	log     bytes.Buffer // read it while the channel does not run
 	session string
+	format  string
 	down    atomic.Bool // no daemon answers
 	ignores bool        // messages need not be stored
 	stop    func() error
@@ -318,7 +319,7 @@ func (r *rig) start() {
 		r.t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	p := telegram.New(&telegram.Config{Token: telegramtest.Token, Groups: r.groups, Routes: r.routes, PollTimeout: 30, API: "http://telegram.test"}, log, r.api.Transport())
+	p := telegram.New(&telegram.Config{Token: telegramtest.Token, Groups: r.groups, Routes: r.routes, PollTimeout: 30, Format: r.format, API: "http://telegram.test"}, log, r.api.Transport())
 	if r.change != nil {
 		r.change(p)
 	}

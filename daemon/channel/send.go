@@ -16,7 +16,7 @@ func (w *worker) send() (did bool, err error) {
 	if a == nil || err != nil {
 		return false, err
 	}
-	id, err := w.p.Send(context.WithoutCancel(w.ctx), w.conversation, Text{a.Content, buttons}) // Send has a limit
+	id, err := w.p.Send(context.WithoutCancel(w.ctx), w.conversation, Text{a.Content, a.Kind != box.Notice && a.Kind != box.Asks, buttons}) // Send has a limit
 	if err == nil {
 		return true, w.settle(a, box.Sent, id)
 	}

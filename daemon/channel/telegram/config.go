@@ -29,6 +29,7 @@ type Config struct {
 	AllowedUsers []int64 `toml:"allowed_users"` // IDs; messages of others are ignored
 	Session      string  `toml:"session"`       // see [channel.ParseBoundary]; empty: the agent decides
 	Streaming    string  `toml:"streaming"`     // draft (the default) or off
+	Format       string  `toml:"format"`        // plain (the default) or html
 	PollTimeout  int     `toml:"poll_timeout"`  // seconds
 	API          string  `toml:"api"`           // Bot API address
 	Groups       []Group `toml:"groups"`        // that the channel reads
@@ -71,6 +72,9 @@ func (c *Config) check() error {
 	}
 	if c.Streaming != "" && c.Streaming != "off" && c.Streaming != "draft" {
 		return fmt.Errorf("streaming = %q: want draft or off", c.Streaming)
+	}
+	if c.Format != "" && c.Format != "plain" && c.Format != "html" {
+		return fmt.Errorf("format = %q: want plain or html", c.Format)
 	}
 	if c.PollTimeout < 1 || c.PollTimeout > 300 {
 		return fmt.Errorf("poll_timeout = %d: want 1 to 300 seconds", c.PollTimeout)

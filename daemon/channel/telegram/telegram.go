@@ -210,14 +210,26 @@ func to(conversation string, params map[string]any) map[string]any {
 	return params
 }
 
-// send sends a text without formatting.
+// send sends a text, with formatting if the configuration says so. If the API refuses the
+// formatting, the text is sent without.
 func (b *bot) send(ctx context.Context, conversation string, t channel.Text) (string, error) {
 	var m message
 	params := to(conversation, map[string]any{"text": t.Content, "link_preview_options": map[string]any{"is_disabled": true}})
 	if len(t.Buttons) > 0 {
 		params["reply_markup"] = keyboard(t.Buttons)
 	}
+	if b.config.Format == "html" && t.Markdown {
+		if text := toHTML(t.Content); text != "" && visible(text) <= fullText {
+			params["text"], params["parse_mode"] = text, "HTML"
+		}
+	}
 	err := b.do(ctx, "sendMessage", params, &m)
+	if e, ok := errors.AsType[*gotgbot.TelegramError](err); ok && params["parse_mode"] != nil && strings.Contains(e.Description, "can't parse entities") {
+		b.log.Warn("Telegram refuses the formatting of a text: it is sent without", "error", err)
+		params["text"] = t.Content
+		delete(params, "parse_mode")
+		err = b.do(ctx, "sendMessage", params, &m)
+	}
 	return strconv.FormatInt(m.ID, 10), err
 }
 

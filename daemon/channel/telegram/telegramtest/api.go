@@ -43,13 +43,15 @@ const (
 	WrongToken    Fault = "the token is wrong"         // 401
 	Migrated      Fault = "the chat has another ID"    // 400
 	UnknownMethod Fault = "the method is unknown"      // 404
+	BadHTML       Fault = "the formatting is refused"  // 400
 	NotModified   Fault = "the message is as it was"   // 400
 )
 
 // Sent is a message from the bot.
 type Sent struct {
 	Chat, Topic, ID int64
-	Text            string
+	Text            string // without tags
+	HTML            string // empty: the text has no formatting
 	Buttons         []Button
 }
 
@@ -332,6 +334,8 @@ func refuse(w http.ResponseWriter, fault Fault) {
 		text, parameters["migrate_to_chat_id"] = "Bad Request: group chat was upgraded to a supergroup chat", -1001
 	case UnknownMethod:
 		code, text = 404, "Not Found"
+	case BadHTML:
+		text = "Bad Request: can't parse entities: unsupported start tag"
 	case NotModified:
 		text = "Bad Request: " + errSame.Error()
 	}
@@ -365,7 +369,14 @@ func (a *API) do(method string, r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return a.send(Sent{Chat: number("chat_id"), Topic: number("message_thread_id"), Text: r.FormValue("text"), Buttons: buttons})
+		s := Sent{Chat: number("chat_id"), Topic: number("message_thread_id"), Text: r.FormValue("text"), Buttons: buttons}
+		if r.FormValue("parse_mode") == "HTML" {
+			s.HTML = s.Text
+			if s.Text, err = ParseHTML(s.HTML); err != nil {
+				return nil, err
+			}
+		}
+		return a.send(s)
 	case "editMessageReplyMarkup":
 		buttons, err := buttonsOf(r.FormValue("reply_markup"))
 		if err != nil {

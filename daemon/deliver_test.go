@@ -307,6 +307,7 @@ func TestDeliverOnce(t *testing.T) {
 		"news":                     "tg:7 cron: news",
 		" ":                        "",
 		`reply {"content":"news"}`: "tg:7 cron: news\n\nsaid",
+		`reply {"content":"said"}`: "tg:7 cron: said", // the answer repeats it
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			fs := faultfs.NewMem()
@@ -440,4 +441,48 @@ func TestWakeOfTopic(t *testing.T) {
 		time.Sleep(time.Minute)
 		wantTexts(t, fs, "tg:7/12 wake: all passed")
 	})
+}
+
+// TestWakeWithinRequest omits the text of a wake that is the answer to a request, which its client
+// repeats, and receives then.
+func TestWakeWithinRequest(t *testing.T) {
+	const meta, user, failed = `{"agent":"crab","created_by":"tg:7","created_at":"2026-04-14T10:23:45+00:00","title":"","uptime_secs":0}`, `{"role":"user","content":"hi","request":"r1"}`, `{"turn":{"failed":"provider","error":"x"}}`
+	const wake = `{"role":"user","content":"results","work":["w1.1"]}` + "\n" + `{"role":"assistant","content":"all passed"}`
+	const interrupted = `{"turn":{"failed":"interrupted","error":"x"}}`
+	for name, c := range map[string]struct {
+		lines   []string
+		waits   bool
+		deliver bool
+	}{
+		"after an answer":        {[]string{user, `{"role":"assistant","content":"hello"}`, wake}, true, true},
+		"after a failure":        {[]string{user, failed, wake}, false, true},
+		"of a waiting message":   {[]string{user, failed, wake}, true, false},
+		"after an interruption":  {[]string{user, interrupted, wake}, false, false},
+		"without an answer":      {[]string{user, failed, `{"role":"user","content":"results","work":["w1.1"]}`}, false, false},
+		"after an interrupted c": {[]string{strings.Replace(user, "r1", "c5.1", 1), interrupted, wake}, false, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			fs := faultfs.NewMem()
+			d, _ := channel(t, fs, tgTrusted)
+			defer d.Close()
+			if err := vfs.MkdirAll(fs, deliverHome+"/sessions", 0o700); err != nil {
+				t.Fatal(err)
+			}
+			fs.WriteFile(deliverHome+"/sessions/crab_tg-7_1.jsonl", []byte(strings.Join(append([]string{meta}, c.lines...), "\n")+"\n"), 0o600)
+			if err := d.changeBox("tg:7", func(f *box.File) bool {
+				if f.Session = "crab_tg-7_1"; c.waits {
+					f.Waiting = []box.Message{{ID: "r1"}}
+				}
+				f.Owe(box.Delivery{Source: f.Session, Key: "w1.1", Session: f.Session})
+				return true
+			}); err != nil {
+				t.Fatal(err)
+			}
+			d.recoverWakes()
+			got, states := texts(fs)
+			if want := c.deliver; (len(got) == 1) != want {
+				t.Errorf("%s: texts %q, states %q", name, got, states)
+			}
+		})
+	}
 }

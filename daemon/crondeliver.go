@@ -61,7 +61,7 @@ func (d *Daemon) deliverCron(ctx context.Context, c *cron.Cron, run *session.Run
 	if ctx.Err() != nil {
 		return err
 	}
-	return errors.Join(err, d.finishCron(ctx, c.Deliver, owed))
+	return errors.Join(err, d.finishCron(ctx, c.Deliver, owed), d.reaches(c.Deliver))
 }
 
 // recoverCrons delivers the texts of cron runs that ended, or were interrupted, when the daemon

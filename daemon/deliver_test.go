@@ -297,6 +297,22 @@ func TestDeliverTargets(t *testing.T) {
 			t.Errorf("%d failures", c.Failures)
 		}
 		wantTexts(t, fs)
+		// The list changes during the run.
+		m.takes = time.Minute
+		c := d.crons.List()[0]
+		c.Deliver = "tg:7"
+		d.opts.Reaches = func(string) error {
+			if n := len(boxes(fs)); n > 0 {
+				return fmt.Errorf("tg:7 is not listed")
+			}
+			return nil
+		}
+		if err := d.runCron(t.Context(), c); err == nil || err.Error() != "tg:7 is not listed" {
+			t.Error(err)
+		}
+		if got, states := texts(fs); got != nil || !slices.Equal(states, []string{"failed tg:7 is not listed"}) {
+			t.Errorf("texts %q, states %q", got, states)
+		}
 	})
 }
 
@@ -402,9 +418,16 @@ func TestDeliverWake(t *testing.T) {
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
 		}
+		if err := vfs.MkdirAll(fs, deliverHome+"/work", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		fs.WriteFile(deliverHome+"/work/crab_tg-7_1", nil, 0o600) // as with open work: the text is not a result
 		d, m = again(t, fs)
 		defer d.Close()
 		d.firingFor(t, time.Minute)
+		if got := m.requests(); got != nil {
+			t.Errorf("requests %q", got)
+		}
 		d.say(t, "tg:7", "which news?")
 		m.mu.Lock()
 		defer m.mu.Unlock()

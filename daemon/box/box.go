@@ -85,10 +85,14 @@ type Options struct {
 	PerConversation int
 }
 
+func newBox(o Options) *Box {
+	return &Box{Options: o, path: filepath.Join(o.Home, o.Dir), waiting: make(map[string]int), sizes: make(map[string]int), of: make(map[string]string), changed: make(chan struct{})}
+}
+
 // Open reads a home directory's conversations. It removes those without messages
 // of the time Keep. With an error about files that it cannot read, the others are usable.
 func Open(o Options) (*Box, error) {
-	b := &Box{Options: o, path: filepath.Join(o.Home, o.Dir), waiting: make(map[string]int), sizes: make(map[string]int), of: make(map[string]string), changed: make(chan struct{})}
+	b := newBox(o)
 	if _, err := b.FS.Lstat(b.path); errors.Is(err, fs.ErrNotExist) {
 		b.swept = b.Now()
 		return b, nil

@@ -61,8 +61,7 @@ func Identity(conversation string) string {
 
 // store returns a Box for single changes of a directory.
 func store(fsys vfs.FS, home, dir string, now func() time.Time) *Box {
-	return &Box{Options: Options{FS: fsys, Home: home, Dir: dir, Keep: keepUnread, Now: now}, path: filepath.Join(home, dir),
-		waiting: make(map[string]int), sizes: make(map[string]int)}
+	return newBox(Options{FS: fsys, Home: home, Dir: dir, Keep: keepUnread, Now: now})
 }
 
 // Change calls change with a conversation's content, and stores the content if change returns

@@ -59,6 +59,9 @@ func TestDeliver(t *testing.T) {
 				}
 			}
 			time.Sleep(time.Minute)
+			if got := strings.Join(r.sent(), "|"); got != want.texts {
+				t.Errorf("%q: sent %q before the restart", fault, got)
+			}
 			r.restart()
 			if err := deliver(r.m, "tg:7", "c5.1", "news"); err != nil {
 				t.Fatal(err)

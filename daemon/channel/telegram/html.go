@@ -11,17 +11,14 @@ import (
 	"unicode/utf16"
 
 	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/extension"
-	extast "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/parser"
 	gmhtml "github.com/yuin/goldmark/renderer/html"
 	"github.com/yuin/goldmark/text"
-	"github.com/yuin/goldmark/util"
 )
 
 // markdown parses Markdown without definitions of links, which have no visible text.
 var markdown = parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...),
-	parser.WithInlineParsers(append(parser.DefaultInlineParsers(), util.Prioritized(extension.NewStrikethroughParser(), 500))...))
+	parser.WithInlineParsers(parser.DefaultInlineParsers()...))
 
 // toHTML renders Markdown as the HTML of the Bot API. Tags are balanced, and no word is lost.
 func toHTML(source string) string {
@@ -173,8 +170,6 @@ func (r *htmlWriter) inline(n ast.Node) string {
 		return html.EscapeString(string(n.Value))
 	case *ast.Emphasis:
 		return r.tag([]string{"i", "b"}[min(n.Level, 2)-1], n)
-	case *extast.Strikethrough:
-		return r.tag("s", n)
 	case *ast.CodeSpan:
 		var s strings.Builder
 		for c := n.FirstChild(); c != nil; c = c.NextSibling() {

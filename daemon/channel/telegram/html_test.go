@@ -17,7 +17,7 @@ import (
 
 func TestHTML(t *testing.T) {
 	for source, want := range map[string]string{
-		"# Title\n\n**b** *i* ~~s~~ `a<b`":      "<b>Title</b>\n\n<b>b</b> <i>i</i> <s>s</s> <code>a&lt;b</code>",
+		"# Title\n\n**b** *i* ~~s~~ `a<b`":      "<b>Title</b>\n\n<b>b</b> <i>i</i> ~~s~~ <code>a&lt;b</code>",
 		"- a\n- b\n  1. c\n  2. d":              "• a\n• b\n  1. c\n  2. d",
 		"```go\na & b\n```":                     "<pre><code class=\"language-go\">a &amp; b</code></pre>",
 		"```two words\na\n```":                  "<pre>two words\na</pre>",

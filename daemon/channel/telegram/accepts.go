@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"crabmem/crmem/vfs"
@@ -21,8 +22,14 @@ func Accepts(fsys vfs.FS, home, conversation string, paired []string) error {
 	if inTopic && (topic == "" || topic[0] == '0' || strings.Trim(topic, "0123456789") != "") {
 		return fmt.Errorf("%q is not a conversation: want the number of a topic after /", conversation)
 	}
-	if !slices.Contains(slices.Concat(c.Allowed(), paired), user) {
-		return fmt.Errorf("%q is not a user of the channel: crabmem channels pair telegram adds users", conversation)
+	listed := slices.Concat(c.Allowed(), paired)
+	for _, g := range c.Groups {
+		if n, _ := strconv.ParseInt(topic, 10, 64); len(g.Topics) == 0 || slices.Contains(g.Topics, n) {
+			listed = append(listed, strconv.FormatInt(g.ID, 10))
+		}
+	}
+	if !slices.Contains(listed, user) {
+		return fmt.Errorf("%q is not a user or group of the channel: crabmem channels pair telegram adds users", conversation)
 	}
 	return nil
 }

@@ -1,0 +1,25 @@
+package telegram
+
+import (
+	"testing"
+
+	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
+)
+
+// TestAccepts accepts users, paired users, and listed groups and topics.
+func TestAccepts(t *testing.T) {
+	m := faultfs.NewMem()
+	if err := vfs.MkdirAll(m, "/home/config", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	m.WriteFile("/home/"+File, []byte("allowed_users = [7]\n[[groups]]\nid = -100\ntopics = [0, 5]\n"), 0o600)
+	for conversation, want := range map[string]bool{
+		"tg:7": true, "tg:7/12": true, "tg:8": true, "tg:9": false, "tg:": false, "tg:7/": false, "tg:7/x": false, "tg:7/012": false,
+		"tg:-100": true, "tg:-100/5": true, "tg:-100/6": false, "tg:-101": false,
+	} {
+		if err := Accepts(m, "/home", conversation, []string{"8"}); (err == nil) != want {
+			t.Errorf("%s: %v", conversation, err)
+		}
+	}
+}

@@ -62,9 +62,9 @@ with chat, then the one without.
   topic = 5
   agent = "ops"
 
-A person may write /new, /stop, /help, or /NAME for a skill. Messages are on
-disk before Telegram removes them, and each is answered once, also after a
-crash. If the delivery of a text has no confirmation, the channel does not send
+A person may write /new, /stop, /stop all, /help, or /NAME for a skill. Messages
+are on disk before Telegram removes them, and each is answered once, also after
+a crash. If the delivery of a text has no confirmation, the channel does not send
 it again, and says that it may be missing. Exit code 4 means that another
 process of the home answers the bot, or that the bot has a webhook;
 --delete-webhook removes the webhook and exits. Exit code 7 means that Telegram

@@ -221,7 +221,7 @@ func (l *loop) accept(list []Message) error {
 			return err
 		}
 		delete(l.earlier, m.Conversation)
-		l.wake(m.Conversation, parse(stored.Content) == stop)
+		l.wake(m.Conversation, stops(stored.Content))
 	}
 	return nil
 }

@@ -31,22 +31,24 @@ const home = "/home/crab"
 // daemon is a daemon that answers messages as the real one: a request is one turn of a
 // session, however often it is sent.
 type daemon struct {
-	mu       sync.Mutex
-	lines    []string // messages, as session user: text
-	answers  map[string]op.Answer
-	sessions map[string][]string // by identity
-	loaded   []op.Session
-	calls    int
-	pending  map[uint64]chan string // questions, by the session's number
-	replies  []string               // that questions got
-	busy     int                    // replies that fail for now
-	lost     int                    // responses to replies that get lost
-	rounds   time.Duration          // between a reply and the end of its round of tools
-	results  map[string]string      // replies, by request: the session contains them
-	texts    map[string]string      // answers, by request
-	work     []role.View            // of sessions
-	answered []string               // questions of work, with the identity
-	events   chan agent.Event       // for subscribers
+	mu          sync.Mutex
+	lines       []string // messages, as session user: text
+	answers     map[string]op.Answer
+	sessions    map[string][]string // by identity
+	loaded      []op.Session
+	calls       int
+	pending     map[uint64]chan string // questions, by the session's number
+	replies     []string               // that questions got
+	busy        int                    // replies that fail for now
+	lost        int                    // responses to replies that get lost
+	rounds      time.Duration          // between a reply and the end of its round of tools
+	results     map[string]string      // replies, by request: the session contains them
+	texts       map[string]string      // answers, by request
+	work        []role.View            // of sessions
+	answered    []string               // questions of work, with the identity
+	canceled    []string               // work
+	cancelError error
+	events      chan agent.Event // for subscribers
 	// reply returns the answer to a message. nil: the text in capitals.
 	reply func(ctx context.Context, m *op.Message) (string, error)
 	slow  time.Duration // of a run
@@ -72,6 +74,14 @@ func (d *daemon) Call(ctx context.Context, row *op.Row, in, out any, part func()
 		*out.(*[]op.Session) = d.loaded
 	case "work.list":
 		*out.(*[]role.View) = d.list(in.(*op.WorkQuery).Session)
+	case "work.cancel":
+		d.mu.Lock()
+		d.canceled = append(d.canceled, in.(*op.WorkID).Session+" "+in.(*op.WorkID).Work)
+		err := d.cancelError
+		d.mu.Unlock()
+		if err != nil {
+			return err
+		}
 	case "runs.follow":
 		return d.follow(ctx, func(e agent.Event) error {
 			*out.(*agent.Event) = e

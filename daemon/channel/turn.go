@@ -3,11 +3,14 @@ package channel
 import (
 	"cmp"
 	"context"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"crabmem/daemon/box"
+	"crabmem/daemon/client"
+	"crabmem/daemon/display"
 	"crabmem/daemon/op"
 )
 
@@ -15,21 +18,23 @@ import (
 type command string
 
 const (
-	none  command = ""
-	help  command = "/help"
-	stop  command = "/stop"
-	fresh command = "/new"
+	none    command = ""
+	help    command = "/help"
+	stop    command = "/stop"
+	stopAll command = "/stop all"
+	fresh   command = "/new"
 )
 
 const helpText = `/new begins a session: the agent does not see the messages before it.
 /stop ends the active run, and drops the messages that wait for an answer.
+/stop all also cancels the work of the session.
 /help shows this text.
 /NAME runs the skill NAME.`
 
 // parse returns the command that a message is.
 func parse(text string) command {
-	switch c := command(strings.TrimSpace(text)); c {
-	case help, stop, fresh, "/start":
+	switch c := command(display.OneLine(text)); c {
+	case help, stop, stopAll, fresh, "/start":
 		if c == "/start" { // Telegram sends it when a person opens the conversation
 			return help
 		}
@@ -37,6 +42,9 @@ func parse(text string) command {
 	}
 	return none
 }
+
+// stops reports whether a message is a command to stop.
+func stops(text string) bool { return parse(text) == stop || parse(text) == stopAll }
 
 // todo is what next does after it read the file.
 type todo struct {
@@ -52,6 +60,9 @@ type todo struct {
 func (w *worker) next() (turn *box.Turn, did bool, err error) {
 	crossed, err := w.atBoundary()
 	if err != nil {
+		return nil, false, err
+	}
+	if err := w.cancelWork(); err != nil {
 		return nil, false, err
 	}
 	var do todo
@@ -125,7 +136,7 @@ func (w *worker) fix(f *box.File, crossed bool, do *todo) bool {
 // lastStop returns the index of the last command to stop, or -1.
 func lastStop(f *box.File) int {
 	for i := len(f.Waiting) - 1; i >= 0; i-- {
-		if parse(f.Waiting[i].Content) == stop {
+		if stops(f.Waiting[i].Content) {
 			return i
 		}
 	}
@@ -143,6 +154,9 @@ func (w *worker) dropUntil(f *box.File, command int) {
 		text = "Stopped."
 	case dropped > 0:
 		text = "The messages that waited are dropped."
+	}
+	if asksToCancel(f) {
+		text += " The open work of the session is canceled."
 	}
 	if f.Turn != nil && f.Turn.New {
 		f.Fresh = true
@@ -173,6 +187,44 @@ func (w *worker) atBoundary() (bool, error) {
 	}
 	open, err := w.isOpen(id)
 	return !open, err
+}
+
+// asksToCancel reports whether a command of the file cancels the work of the session.
+func asksToCancel(f *box.File) bool {
+	return slices.ContainsFunc(f.Waiting, func(m box.Message) bool { return parse(m.Content) == stopAll })
+}
+
+// cancelWork cancels the open work of the conversation's session if a command does so. The
+// command stays in the file: after a crash the work is canceled again.
+func (w *worker) cancelWork() error {
+	sessions := []string{w.ran}
+	err := w.box.Update(w.conversation, func(f *box.File) bool {
+		if sessions = append(sessions, f.Session); !asksToCancel(f) {
+			sessions = nil
+		}
+		return false
+	})
+	if err != nil || sessions == nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(w.ctx, maxWait)
+	defer cancel()
+	d, release := w.Daemon("")
+	defer release()
+	list, err := op.ListWork.Do(ctx, d, op.WorkQuery{})
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		if list[i].Session == "" || !slices.Contains(sessions, list[i].Session) {
+			continue
+		}
+		_, err := op.CancelWork.Do(ctx, d, op.WorkID{Session: list[i].Session, Work: list[i].ID})
+		if status, _ := client.StatusOf(err); err != nil && status != http.StatusNotFound && status != http.StatusConflict {
+			return err // otherwise it ended
+		}
+	}
+	return nil
 }
 
 // isOpen reports whether a session has a run, a question, or open work.

@@ -3,6 +3,8 @@ package channel_test
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -10,6 +12,7 @@ import (
 
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/op"
+	"crabmem/daemon/role"
 )
 
 // slowly makes each run take a minute, or end with its context.
@@ -74,6 +77,38 @@ func TestStop(t *testing.T) {
 		time.Sleep(time.Minute)
 		r.want("No run is active.", "Stopped.", "Stopped. The messages that waited are dropped.", "to 4")
 		r.lines("crab_tg-7_1: 1", "crab_tg-7_1: 2", "crab_tg-7_1: 4")
+	})
+}
+
+// TestStopAll: /stop all also cancels the work of the session, and only that. A daemon that does
+// not answer delays it.
+func TestStopAll(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.slowly()
+		r.start()
+		r.d.setWork(false, role.View{Session: "crab_tg-7_1", ID: "w7"}, role.View{Session: "crab_tg-8_1", ID: "w1"})
+		r.api.Text(7, "1")
+		synctest.Wait()
+		r.api.Text(7, "/stop  all")
+		time.Sleep(time.Second)
+		canceled := "Stopped. The open work of the session is canceled."
+		r.want(canceled)
+		r.api.Text(7, "/stop")
+		r.want(canceled, "No run is active.")
+		r.restart()
+		r.d.cancelError = &op.Error{Code: 503, Kind: "no_daemon", Message: "busy"}
+		r.api.Text(8, "x")
+		time.Sleep(2 * time.Minute)
+		r.api.Text(8, "/stop all")
+		time.Sleep(time.Second)
+		r.want(canceled, "No run is active.", "to x")
+		r.d.cancelError = &op.Error{Code: 409, Kind: "conflict", Message: "w1 is done"}
+		r.restart()
+		time.Sleep(time.Minute)
+		r.want(canceled, "No run is active.", "to x", "No run is active. The open work of the session is canceled.")
+		if got := strings.Join(slices.Compact(r.d.canceled), "|"); got != "crab_tg-7_1 w7|crab_tg-8_1 w1" {
+			t.Errorf("canceled %q", got)
+		}
 	})
 }
 

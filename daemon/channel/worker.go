@@ -19,6 +19,7 @@ type worker struct {
 	again        bool               // a message arrived
 	woken        chan struct{}      // has an item if one arrived after the worker last waited
 	fetches      int                // failed in a row
+	ran          string             // session of the newest run, which a command may have ended
 	cancel       context.CancelFunc // of the active run or wait, or nil
 }
 
@@ -94,6 +95,7 @@ func (w *worker) answer(t *box.Turn) error {
 		return err // next finds the command
 	}
 	answer, text := w.run(ctx, t)
+	w.ran = answer.Session
 	if ctx.Err() != nil {
 		return w.ctx.Err() // the turn stays open, or next finds the command
 	}

@@ -127,7 +127,10 @@ func (a *API) add(fields map[string]any, id int64) {
 		fields["date"] = time.Now().Unix()
 	}
 	if from, ok := fields["from"].(map[string]any); ok && from["is_bot"] == nil {
-		from["is_bot"], from["first_name"] = false, "Mia"
+		from["is_bot"] = false
+		if from["first_name"] == nil {
+			from["first_name"] = "Mia"
+		}
 	}
 	a.push(update{chat: fields["chat"].(map[string]any)["id"].(int64), key: id, field: "message", value: fields})
 }

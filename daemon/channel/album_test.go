@@ -36,7 +36,7 @@ func TestNoText(t *testing.T) {
 		r.photo("", "")
 		time.Sleep(2*time.Second - 1)
 		r.want()
-		time.Sleep(2)
+		time.Sleep(2 * time.Nanosecond)
 		r.want(unreadable)
 		r.photo("", "look")
 		r.want(unreadable, "LOOK@")

@@ -110,7 +110,7 @@ func TestDraftFaults(t *testing.T) {
 	} {
 		t.Run(string(fault), func(t *testing.T) {
 			bubble(t, func(r *rig) {
-				r.writes(10*time.Second, "one", " two")
+				r.writes(10100*time.Millisecond, "one", " two") // ends between two drafts
 				r.api.Queue("sendMessageDraft", fault)
 				r.start()
 				for range 2 {

@@ -28,11 +28,11 @@ skills, cron entries, secrets, configuration, model, providers and keys,
 confinement, the daemon and its sockets, the PATH of the service, MCP servers,
 MCP clients that start crabmem, the last error of a hook, component ports, the
 gateway, the Telegram bot, disk, logs, and clock. doctor changes nothing and
-does not need a daemon. For each
-provider, doctor lists the models, which also checks the key unless the list is
-public, or only connects; neither costs anything. While a daemon runs, it checks
-the configuration and providers with its own environment, which contains its
-keys, and reports the state of its MCP servers.
+does not need a daemon. For each provider, doctor lists the models, which also
+checks the key unless the list is public, or only connects; neither costs
+anything. While a daemon runs, it checks the configuration and providers with
+its own environment, which contains its keys, and reports the state of its MCP
+servers.
 
 Each problem has a fix. The exit code is 1 if a check fails; warnings exit with
 0. --quiet prints only failures and warnings.`,

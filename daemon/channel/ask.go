@@ -25,8 +25,9 @@ import (
 // The limits of questions.
 const (
 	maxButtons   = 12
-	maxLabel     = 60 // bytes of a button's label
-	maxQuestions = 16 // of a conversation
+	maxLabel     = 60  // bytes of a button's label
+	maxQuestions = 16  // of a conversation
+	maxSaid      = 100 // texts of one run before its end
 	replyTime    = 10 * time.Second
 )
 
@@ -59,6 +60,8 @@ func (r *run) event(ctx context.Context, e agent.Event) error {
 		return r.closeAsked(ctx)
 	case agent.AskUser:
 		return r.asked(e.Questions)
+	case agent.Reply:
+		return r.tell(e.Content)
 	}
 	return nil
 }
@@ -133,6 +136,21 @@ func (r *run) asked(list []agent.Question) error {
 		r.ask(f, text, box.Question{Turn: r.turn.IDs[0], Sum: sum, Labels: labels})
 		r.question.Store(f.Last)
 		return true
+	})
+	r.signal()
+	return err
+}
+
+// tell stores a text that the agent sends before the run ends. A run that continues a turn may
+// tell it again.
+func (r *run) tell(text string) error {
+	err := r.box.Update(r.conversation, func(f *box.File) bool {
+		if sum := digest(text); len(f.Said) < maxSaid && !slices.Contains(f.Said, sum) {
+			f.Said = append(f.Said, sum)
+			r.add(f, r.turn.IDs[0], box.Reply, text)
+			return true
+		}
+		return false
 	})
 	r.signal()
 	return err

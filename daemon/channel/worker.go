@@ -63,8 +63,8 @@ func (w *worker) work() {
 	}
 }
 
-// step sends the oldest text, or else removes buttons, sends an answer to work, or answers the oldest messages. It returns false if
-// nothing is to be done.
+// step sends the oldest text, or else removes buttons, sends an answer to work, or answers the
+// oldest messages. It returns false if nothing is to be done.
 func (w *worker) step() (did bool, err error) {
 	if did, err := w.send(); did || err != nil {
 		return did, err
@@ -112,8 +112,10 @@ func (w *worker) answer(t *box.Turn) error {
 			w.notice(f, t.IDs[0], "This is a new session: "+answer.Session)
 		}
 		f.End(len(t.IDs))
-		f.Turn = nil
-		w.add(f, t.IDs[0], box.Reply, text)
+		if n := len(f.Said); n == 0 || f.Said[n-1] != digest(text) { // some agents tell the answer
+			w.add(f, t.IDs[0], box.Reply, text)
+		}
+		f.Turn, f.Said = nil, nil
 		return true
 	})
 }

@@ -1,6 +1,7 @@
 package telegram
 
 import (
+	"encoding/json"
 	"html"
 	"math/rand/v2"
 	"os"
@@ -54,13 +55,23 @@ func letters(s string) (counts [128]int) {
 }
 
 // TestRandomHTML splits and renders random texts: the tags of each part are balanced, and no
-// letter is lost. CRABMEM_HTML_TEXTS is the number of texts.
+// letter is lost. CRABMEM_HTML_TEXTS is the number of texts, and CRABMEM_HTML_RECORD the file for
+// the parts, with the texts that people see.
 func TestRandomHTML(t *testing.T) {
 	pieces := []string{"word", "x", " ", " ", "\n", "\n\n", "*", "**", "_", "`", "```\n", "```go\n", "\n```\n", "- ", "1. ", "> ", "# ", "[", "](", ")", "http://x.y", "<b>", "</i>", "<", "&", "~~", "\\", "    ",
 		"😀", "é", "\"", "'", "!", "[a](http://b.c)", "![", "|", "---\n", "[a]: b\n", "<!-- c -->", "\t"}
 	n := 2000
 	if s := os.Getenv("CRABMEM_HTML_TEXTS"); s != "" {
 		n, _ = strconv.Atoi(s)
+	}
+	var record *json.Encoder
+	if name := os.Getenv("CRABMEM_HTML_RECORD"); name != "" {
+		f, err := os.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		record = json.NewEncoder(f)
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range n {
@@ -77,6 +88,11 @@ func TestRandomHTML(t *testing.T) {
 			}
 			if got, want := visible(out), len(utf16.Encode([]rune(text))); got != want {
 				t.Errorf("text %d: %q has %d units, want %d", i, out, got, want)
+			}
+			if record != nil {
+				if err := record.Encode(map[string]string{"html": out, "text": text}); err != nil {
+					t.Fatal(err)
+				}
 			}
 			all := html.UnescapeString(tags.ReplaceAllString(language.ReplaceAllString(href.ReplaceAllString(out, "$1"), "$1"), ""))
 			if letters(all) != letters(html.UnescapeString(part)) {

@@ -118,3 +118,27 @@ func TestFullDisk(t *testing.T) {
 		r.want("HELLO")
 	})
 }
+
+// TestMalformedUpdates: an update that cannot be decoded is confirmed, and the log has its number.
+// The others are answered.
+func TestMalformedUpdates(t *testing.T) {
+	for name, bad := range map[string]fields{
+		"text": {"text": 5}, "date": {"text": "x", "date": int64(1) << 50}, "entity": {"entities": []any{fields{"offset": 1e30}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(r *rig) {
+				r.allowed = append(r.allowed, "9")
+				bad["from"], bad["chat"] = fields{"id": int64(9)}, fields{"id": int64(9), "type": "private"}
+				r.api.Message(bad)
+				r.api.Text(7, "hello")
+				r.start()
+				time.Sleep(time.Hour)
+				r.want("HELLO")
+				_ = r.stop()
+				if n := strings.Count(r.log.String(), "update=1001"); n != 1 || r.api.Unconfirmed() != 0 {
+					t.Errorf("%d lines, %d unconfirmed:\n%s", n, r.api.Unconfirmed(), r.log.String())
+				}
+			})
+		})
+	}
+}

@@ -37,7 +37,7 @@ type message struct {
 	ReplyTo         *message `json:"reply_to_message"`
 	Entities        []entity `json:"entities"`
 	CaptionEntities []entity `json:"caption_entities"`
-	Date            int64    `json:"date"` // Unix time
+	Date            uint32   `json:"date"` // Unix time
 	Album           string   `json:"media_group_id"`
 	Text            string   `json:"text"`
 	Caption         string   `json:"caption"`
@@ -69,7 +69,7 @@ func (b *bot) messageOf(m *message) (channel.Message, bool) {
 	}
 	out := channel.Message{ID: strconv.FormatInt(m.ID, 10), Sender: strconv.FormatInt(m.From.ID, 10), Text: m.Text, Attachment: m.attachment(),
 		Conversation: conversation(prefix, m.Chat.ID, m.topic()), Agent: b.config.agent(m.Chat.ID, m.topic()),
-		Received: box.Received{Sent: time.Unix(m.Date, 0).UTC(), Album: clip.Bytes(m.Album, maxAlbum)}}
+		Received: box.Received{Sent: time.Unix(int64(m.Date), 0).UTC(), Album: clip.Bytes(m.Album, maxAlbum)}}
 	if out.Text == "" {
 		out.Text = m.Caption
 	}

@@ -1,6 +1,7 @@
 package telegram
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -108,7 +109,7 @@ func (b *bot) receive(ctx context.Context, accept func([]channel.Message) error)
 	wait, isOther := firstWait, false
 	var hold time.Duration // of a poll; the first one returns what waits
 	for ctx.Err() == nil {
-		var updates []update
+		var updates []json.RawMessage
 		err := b.identify(ctx)
 		if err == nil {
 			err = b.call(ctx, b.timeout+10*time.Second, "getUpdates", map[string]any{"offset": offset, "limit": 100, "timeout": int64(hold / time.Second),
@@ -162,20 +163,27 @@ func refused(e *gotgbot.TelegramError) error {
 	return &errtable.Error{Kind: "token", Exit: errtable.ExitPermission, Message: "Telegram refuses the token: " + e.Description, Fix: "set token in " + File + " to the token of BotFather", Err: e}
 }
 
-// store stores updates, and returns the offset that confirms them. After an empty poll,
+// store stores updates, and returns the offset that confirms them. It skips an update that it
+// cannot decode, but needs the number of one of them. After an empty poll,
 // everything before the offset is confirmed. The offset is then 0, because the numbers may
 // begin again. shown counts the goroutines that end the progress bars of buttons.
-func (b *bot) store(ctx context.Context, shown *sync.WaitGroup, updates []update, offset int64, accept func([]channel.Message) error) (int64, error) {
+func (b *bot) store(ctx context.Context, shown *sync.WaitGroup, updates []json.RawMessage, offset int64, accept func([]channel.Message) error) (int64, error) {
 	var list []channel.Message
 	presses := make(map[int]string) // IDs of presses of buttons, by the index in list
 	last := int64(-1)
-	for i := range updates {
-		last = max(last, updates[i].ID)
-		if m, ok := b.messageOf(updates[i].Message); ok {
+	for _, raw := range updates {
+		var u update
+		err := json.Unmarshal(raw, &u) // also with an error it sets the number
+		if last = max(last, cmp.Or(u.ID, -1)); err != nil {
+			b.log.Error("an update cannot be decoded: it is skipped", "update", u.ID, "error", err)
+		} else if m, ok := b.messageOf(u.Message); ok {
 			list = append(list, m)
-		} else if m, ok := b.pressOf(updates[i].Press); ok {
-			list, presses[len(list)] = append(list, m), updates[i].Press.ID
+		} else if m, ok := b.pressOf(u.Press); ok {
+			list, presses[len(list)] = append(list, m), u.Press.ID
 		}
+	}
+	if len(updates) > 0 && last < 0 {
+		return offset, errors.New("decode updates: no update has a number")
 	}
 	if err := accept(list); err != nil {
 		return offset, err

@@ -1,6 +1,7 @@
 package channel
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -335,7 +336,7 @@ func (w *worker) claimAnswer(seq uint64) (answer string, again bool, err error) 
 			return false
 		}
 		answer, again = strings.TrimSpace(f.Waiting[i].Content), q.State == box.Answering
-		if n, err := strconv.Atoi(answer); err == nil && 1 <= n && n <= len(q.Labels) {
+		if n, err := strconv.Atoi(answer); err == nil && !f.Waiting[i].Button && 1 <= n && n <= len(q.Labels) {
 			answer = q.Labels[n-1]
 		}
 		q.State = box.Answering
@@ -365,7 +366,7 @@ func (l *loop) answers(m *Message, to *box.Message) (ok bool, err error) {
 			case m.Button != "":
 				for n, b := range buttonsOf(q) {
 					if b.Data == m.Button {
-						*to, ok = box.Message{Agent: to.Agent, Content: q.Labels[n], Ask: q.Seq, Button: true}, true
+						*to, ok = box.Message{Agent: to.Agent, Content: cmp.Or(strings.TrimSpace(q.Labels[n]), strconv.Itoa(n+1)), Ask: q.Seq, Button: true}, true
 						learned, q.Remote = q.Remote == "", m.Of
 					}
 				}

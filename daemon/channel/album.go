@@ -129,12 +129,12 @@ func compose(f *box.File) (t *box.Turn, kind content) {
 	for i := range f.Waiting {
 		m, joint := &f.Waiting[i], separator
 		isPart := i > 0 && m.Album != "" && slices.Contains(albums(f.Waiting[:i]), m.Album)
-		isMore := !isPart && slices.Contains(f.Albums, m.Album)
+		isMore, rest := !isPart && slices.Contains(f.Albums, m.Album), false
 		switch {
 		case text.Len() == 0:
 			joint = ""
 		case isRest(&f.Waiting[i-1], m):
-			joint, isPart = "", true
+			joint, isPart, rest = "", true, true
 		}
 		if isMore {
 			joint += moreLine
@@ -144,8 +144,16 @@ func compose(f *box.File) (t *box.Turn, kind content) {
 			break
 		}
 		t.IDs = append(t.IDs, m.ID)
-		if m.Content != "" || isMore {
-			text.WriteString(joint + body(f.Waiting[:i], m, joint == "" && isPart))
+		switch {
+		case rest: // the cut may be in the beginning of a forged line
+			before := text.String()
+			line := strings.LastIndexByte(before, '\n') + 1
+			text.Reset()
+			content := m.Content + m.FileText
+			end := strings.IndexByte(content+"\n", '\n')
+			text.WriteString(before[:line] + escape(before[line:]+content[:end]) + content[end:])
+		case m.Content != "" || isMore:
+			text.WriteString(joint + body(f.Waiting[:i], m))
 		}
 		switch {
 		case !m.NoText && m.Content != "", m.File != "", m.FileText != "":
@@ -153,6 +161,9 @@ func compose(f *box.File) (t *box.Turn, kind content) {
 		case kind == onlyLate && !slices.Contains(f.Albums, m.Album):
 			kind = noText
 		}
+	}
+	if m := &f.Waiting[0]; isSlash(m) && m.Sender != "" {
+		text.WriteString("\n[channel: " + from(&m.Received) + "]")
 	}
 	t.Content = text.String()
 	return t, kind

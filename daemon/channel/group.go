@@ -115,16 +115,13 @@ func (l *loop) quote(conversation string) string {
 // from returns the sender of a message in a group.
 func from(r *box.Received) string { return "from " + quoted(r.Name) + ", ID " + r.Sender }
 
-// body returns the text of a message in a turn. In a group the sender precedes it, or follows a
-// command, unless the message before has the same sender. rest is set if the message continues
-// the text of that message.
-func body(before []box.Message, m *box.Message, rest bool) string {
+// body returns the text of a message in a turn. In a group the sender precedes it, unless it is a
+// command, or the message before has the same sender.
+func body(before []box.Message, m *box.Message) string {
 	text := m.Content + m.FileText
 	switch {
-	case m.Sender == "" || rest:
+	case m.Sender == "" || len(before) == 0 && isSlash(m):
 		return text
-	case isSlash(m):
-		return text + "\n[channel: " + from(&m.Received) + "]"
 	case m.Quote == "" && len(before) > 0 && before[len(before)-1].Sender == m.Sender && !isSlash(&before[len(before)-1]):
 		return text
 	}

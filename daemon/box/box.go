@@ -52,6 +52,9 @@ func withLock(fsys vfs.FS, home, dir string, change func() error) (err error) {
 	return cmp.Or(err, lerr)
 }
 
+// ErrCorrupt is the error of a file that no later read can decode.
+var ErrCorrupt = errors.New("the file is corrupt")
+
 // Errors of Add.
 var (
 	ErrFull  = errors.New("too many messages wait")

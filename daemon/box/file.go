@@ -61,7 +61,9 @@ func (b *Box) read(path string) (f File, err error) {
 		return f, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(text, &f)
+		if err = json.Unmarshal(text, &f); err != nil {
+			err = fmt.Errorf("%w: %w", ErrCorrupt, err)
+		}
 		f.bytes = len(text)
 	}
 	if err != nil {

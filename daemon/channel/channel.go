@@ -186,43 +186,51 @@ func (l *loop) accept(list []Message) error {
 	}
 	allowed := l.Allowed()
 	for i := range list {
-		m := &list[i]
-		if ok, err := l.admit(m, &allowed); err != nil {
-			return err
-		} else if !ok {
-			continue
-		}
-		stored := box.Message{Agent: cmp.Or(m.Agent, config.Crab), Content: m.content(), Received: m.Received}
-		if m.TextFile != "" && l.Trusted(identity(m.Conversation)) && l.Trusted(l.p.Prefix+m.Sender) {
-			stored.File = m.TextFile
-		}
-		stored.Quote = l.quote(m.Conversation)
-		if open, err := l.answers(m, &stored); err != nil {
-			return err
-		} else if !open {
-			m.Closed = true
-			continue
-		}
-		_, err := l.box.Add(owner(m.Conversation), m.Conversation, m.ID, stored)
-		switch {
-		case errors.Is(err, box.ErrReuse):
-			l.Log.Warn("a message has the ID of another one: it is ignored", "conversation", m.Conversation)
-		case m.Group != nil && (errors.Is(err, box.ErrBusy) || errors.Is(err, box.ErrFull)):
-			l.count(&l.crowded, "ignored messages in groups in which too many wait", m)
-		case errors.Is(err, box.ErrBusy):
-			l.Log.Warn("a message is not accepted: too many wait", "conversation", m.Conversation)
-			if err := l.box.Update(m.Conversation, func(f *box.File) bool {
-				l.notice(f, "", "Too many messages wait for an answer. This one was not accepted: send it again later.")
-				return true
-			}); err != nil {
-				return err
-			}
-		case err != nil:
+		err := l.store(&list[i], &allowed)
+		if errors.Is(err, box.ErrCorrupt) {
+			l.Log.Error("a message is lost", "conversation", list[i].Conversation, "error", err)
+		} else if err != nil {
 			return err
 		}
-		delete(l.earlier, m.Conversation)
-		l.wake(m.Conversation, stops(stored.Content))
 	}
+	return nil
+}
+
+// store stores a message for the agent, or ignores it.
+func (l *loop) store(m *Message, allowed *[]string) error {
+	if ok, err := l.admit(m, allowed); !ok || err != nil {
+		return err
+	}
+	stored := box.Message{Agent: cmp.Or(m.Agent, config.Crab), Content: m.content(), Received: m.Received}
+	if m.TextFile != "" && l.Trusted(identity(m.Conversation)) && l.Trusted(l.p.Prefix+m.Sender) {
+		stored.File = m.TextFile
+	}
+	stored.Quote = l.quote(m.Conversation)
+	if open, err := l.answers(m, &stored); err != nil {
+		return err
+	} else if !open {
+		m.Closed = true
+		return nil
+	}
+	_, err := l.box.Add(owner(m.Conversation), m.Conversation, m.ID, stored)
+	switch {
+	case errors.Is(err, box.ErrReuse):
+		l.Log.Warn("a message has the ID of another one: it is ignored", "conversation", m.Conversation)
+	case m.Group != nil && (errors.Is(err, box.ErrBusy) || errors.Is(err, box.ErrFull)):
+		l.count(&l.crowded, "ignored messages in groups in which too many wait", m)
+	case errors.Is(err, box.ErrBusy):
+		l.Log.Warn("a message is not accepted: too many wait", "conversation", m.Conversation)
+		if err := l.box.Update(m.Conversation, func(f *box.File) bool {
+			l.notice(f, "", "Too many messages wait for an answer. This one was not accepted: send it again later.")
+			return true
+		}); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	}
+	delete(l.earlier, m.Conversation)
+	l.wake(m.Conversation, stops(stored.Content))
 	return nil
 }
 

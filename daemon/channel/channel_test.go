@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -281,5 +283,35 @@ func TestOneProcess(t *testing.T) {
 			t.Errorf("second channel: %v", err)
 		}
 		r.stop = first
+	})
+}
+
+// TestUnreadableConversation: a file that cannot be read stops only its conversation.
+func TestUnreadableConversation(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.ignores = true
+		r.start()
+		r.api.Text(7, "hello")
+		r.want("HELLO")
+		entries, _ := r.m.ReadDir(home + "/telegram")
+		f, err := r.m.OpenFile(home+"/telegram/"+entries[0].Name(), os.O_RDWR, 0)
+		if err == nil {
+			err = errors.Join(f.Truncate(3), f.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.api.Text(7, "again")
+		r.api.Text(8, "other")
+		time.Sleep(time.Hour)
+		r.want("HELLO", "OTHER")
+		other := made
+		other.Session = "crab_tg-8_1"
+		r.d.setWork(true, made, other)
+		r.want("HELLO", "OTHER", makeText)
+		_ = r.stop()
+		if n := r.api.Unconfirmed(); n != 0 || !strings.Contains(r.log.String(), "move the file away") {
+			t.Errorf("%d updates are not confirmed", n)
+		}
 	})
 }

@@ -2,6 +2,7 @@ package channel
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -151,7 +152,7 @@ func (l *loop) findQuestions() (open bool, err error) {
 				}
 			}
 			return false
-		}); err != nil {
+		}); err != nil && !errors.Is(err, box.ErrCorrupt) { // its worker logs it
 			return true, err
 		}
 	}
@@ -160,7 +161,7 @@ func (l *loop) findQuestions() (open bool, err error) {
 		if err != nil {
 			return true, err
 		}
-		if err := l.compare(p.conversation, p.session, list); err != nil {
+		if err := l.compare(p.conversation, p.session, list); err != nil && !errors.Is(err, box.ErrCorrupt) {
 			return true, err
 		}
 	}

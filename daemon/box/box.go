@@ -58,6 +58,7 @@ var ErrCorrupt = errors.New("the file is corrupt")
 // Errors of Add.
 var (
 	ErrFull  = errors.New("too many messages wait")
+	ErrMany  = fmt.Errorf("too many conversations: %w", ErrFull) // a repeated call fails, too
 	ErrBusy  = errors.New("too many messages of the conversation wait")
 	ErrReuse = errors.New("another message has this key")
 )
@@ -215,7 +216,10 @@ func (b *Box) add(owner, conversation, once string, m Message) (id string, err e
 	if b.PerConversation > 0 && len(f.Waiting) >= b.PerConversation {
 		return "", ErrBusy
 	}
-	if total > maxFile || others >= maxWaiting || bytes > maxOwnedBytes || isNew && (owned >= maxOwned || len(b.sizes)+b.unread >= maxConversations) {
+	if isNew && (owned >= maxOwned || len(b.sizes)+b.unread >= maxConversations) {
+		return "", ErrMany
+	}
+	if total > maxFile || others >= maxWaiting || bytes > maxOwnedBytes {
 		return "", ErrFull
 	}
 	f.Conversation = conversation

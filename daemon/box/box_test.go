@@ -218,13 +218,13 @@ func TestBoxLimits(t *testing.T) {
 	for i := range maxWaiting {
 		ids = append(ids, r.add(fmt.Sprint("k/", i%3), "", "x"))
 	}
-	if _, err := r.Add("k/", "k/new", "", Message{Content: "x"}); err != ErrFull {
+	if _, err := r.Add("k/", "k/new", "", Message{Content: "x"}); !errors.Is(err, ErrFull) {
 		t.Errorf("message %d: %v", maxWaiting+1, err)
 	}
 	if _, err := r.Add("j/", "j/a", "", Message{Content: strings.Repeat("x", maxFile)}); err != nil {
 		t.Errorf("another owner: %v", err)
 	}
-	if _, err := r.Add("j/", "j/a", "", Message{Content: "x"}); err != ErrFull {
+	if _, err := r.Add("j/", "j/a", "", Message{Content: "x"}); !errors.Is(err, ErrFull) {
 		t.Errorf("a large conversation: %v", err)
 	}
 	if err := r.Finish("k/0", ids[0], "x"); err != nil {
@@ -232,7 +232,7 @@ func TestBoxLimits(t *testing.T) {
 	}
 	r.add("k/new", "", "x")
 	r.unread = maxConversations
-	if _, err := r.Add("i/", "i/a", "", Message{Content: "x"}); err != ErrFull {
+	if _, err := r.Add("i/", "i/a", "", Message{Content: "x"}); !errors.Is(err, ErrFull) {
 		t.Errorf("conversation %d: %v", maxConversations+1, err)
 	}
 	r.unread = 0
@@ -260,7 +260,7 @@ func TestBoxShares(t *testing.T) {
 	full := func(what string) {
 		t.Helper()
 		r.open()
-		if _, err := r.Add("k/", "k/new", "", Message{Content: "x"}); err != ErrFull {
+		if _, err := r.Add("k/", "k/new", "", Message{Content: "x"}); !errors.Is(err, ErrFull) {
 			t.Errorf("%s: %v", what, err)
 		}
 		if _, err := r.Add("j/", "j/"+what, "", Message{Content: "x"}); err != nil {

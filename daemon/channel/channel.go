@@ -218,6 +218,9 @@ func (l *loop) store(m *Message, allowed *[]string) error {
 		l.Log.Warn("a message has the ID of another one: it is ignored", "conversation", m.Conversation)
 	case m.Group != nil && (errors.Is(err, box.ErrBusy) || errors.Is(err, box.ErrFull)):
 		l.count(&l.crowded, "ignored messages in groups in which too many wait", m)
+	case errors.Is(err, box.ErrMany):
+		l.Log.Warn("a message is not accepted: the channel has too many conversations", "conversation", m.Conversation)
+		return nil
 	case errors.Is(err, box.ErrBusy):
 		l.Log.Warn("a message is not accepted: too many wait", "conversation", m.Conversation)
 		if err := l.box.Update(m.Conversation, func(f *box.File) bool {

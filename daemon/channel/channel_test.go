@@ -315,3 +315,19 @@ func TestUnreadableConversation(t *testing.T) {
 		}
 	})
 }
+
+// TestManyConversations: a person for whose conversation there is no place stops no other one.
+func TestManyConversations(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.ignores = true
+		r.start()
+		for i := range 300 {
+			r.api.Message(fields{"from": fields{"id": int64(7)}, "chat": fields{"id": int64(7), "type": "private"}, "text": "x", "is_topic_message": true, "message_thread_id": int64(2 + i)})
+		}
+		r.api.Text(7, "hello")
+		time.Sleep(time.Hour)
+		if sent := r.sent(); len(sent) < 250 || r.api.Unconfirmed() != 0 {
+			t.Errorf("%d texts, %d updates are not confirmed", len(sent), r.api.Unconfirmed())
+		}
+	})
+}

@@ -39,11 +39,12 @@ It reads config/telegram.toml in the home directory, of mode 0600:
   poll_timeout = 30            # seconds
   api = "https://api.telegram.org"
 
-crabmem channels pair telegram prints a code: who sends it to the bot becomes a
+crabmem channels pair telegram prints a code: who sends it to the bot gets a
+table such as [origins."tg:123456789"] in config.toml, which makes a person a
 user, too. Each user is an identity, as tg:123456789, and the tables [origins]
-in config.toml set what it may do. Without a rule it is untrusted. session sets
-when a conversation begins a session. If it is absent, a session ends at 4 in
-the morning, but never in groups, or if the agent has role = "channel".
+set what it may do. Without a rule it is untrusted. session sets when a
+conversation begins a session. If it is absent, a session ends at 4 in the
+morning, but never in groups, or if the agent has role = "channel".
 
 The bot answers in the groups of these tables, if a user mentions it, replies to
 it, or sends /NAME@BOT. A group is one identity, as tg:-1001234567890. With

@@ -40,6 +40,7 @@ var helpCommands = map[string]string{
 	"crabmem":                      noWork,
 	"crabmem help":                 "prints the help of another command",
 	"crabmem bench":                noWork,
+	"crabmem channels":             noWork,
 	"crabmem config":               noWork,
 	"crabmem cron":                 noWork,
 	"crabmem gateway key":          noWork,

@@ -65,8 +65,8 @@ with chat, then the one without.
 
 A person may write /new, /stop, /stop all, /help, or /NAME for a skill. Messages
 are on disk before Telegram removes them, and each is answered once, also after
-a crash. If the delivery of a text has no confirmation, the channel does not send
-it again, and says that it may be missing. Exit code 4 means that another
+a crash. If the delivery of a text has no confirmation, the channel does not
+send it again, and says that it may be missing. Exit code 4 means that another
 process of the home answers the bot, or that the bot has a webhook;
 --delete-webhook removes the webhook and exits. Exit code 7 means that Telegram
 refuses the token. The command logs to standard error.`,

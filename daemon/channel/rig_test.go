@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +26,16 @@ import (
 	"crabmem/daemon/op"
 	"crabmem/daemon/role"
 )
+
+func init() {
+	if name := os.Getenv("CRABMEM_TELEGRAM_RECORD"); name != "" {
+		f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			panic(err) // the layer must not pass without the record
+		}
+		telegramtest.Record = f
+	}
+}
 
 const home = "/home/crab"
 

@@ -4,14 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"html"
-	"regexp"
 	"slices"
 	"strings"
+
+	"crabmem/daemon/lazyregexp"
 )
 
 var (
-	tag    = regexp.MustCompile(`^<(/?)(b|i|s|u|pre|blockquote|code|a)( href="[^"<>]+"| class="language-[^"<>]+")?>`)
-	entity = regexp.MustCompile(`^&(lt|gt|amp|quot|#[0-9]+);`)
+	tag    = lazyregexp.New(`^<(/?)(b|i|s|u|pre|blockquote|code|a)( href="[^"<>]+"| class="language-[^"<>]+")?>`)
+	entity = lazyregexp.New(`^&(lt|gt|amp|quot|#[0-9]+);`)
 )
 
 // ParseHTML returns the visible text of a message in HTML. Its error is that of the Bot API for
@@ -25,7 +26,7 @@ func ParseHTML(s string) (string, error) {
 	for rest := s; rest != ""; {
 		switch rest[0] {
 		case '<':
-			m := tag.FindStringSubmatch(rest)
+			m := tag().FindStringSubmatch(rest)
 			if m == nil || m[3] != "" && (m[1] != "" || (m[2] == "a") != strings.Contains(m[3], "href") || m[2] != "a" && m[2] != "code") || m[1] == "" && m[2] == "a" && m[3] == "" {
 				return bad("unsupported start tag")
 			}
@@ -41,7 +42,7 @@ func ParseHTML(s string) (string, error) {
 			}
 			rest = rest[len(m[0]):]
 		case '&':
-			e := entity.FindString(rest)
+			e := entity().FindString(rest)
 			if e == "" {
 				return bad("entity")
 			}

@@ -31,8 +31,11 @@ var Dirs = []string{Webhook, Telegram}
 // The limits of a Box.
 const (
 	maxConversations = 1_000
-	maxFile          = 8 << 20 // bytes of a conversation
-	maxWaiting       = 256     // messages of one owner without an answer
+	maxFile          = 8 << 20 // bytes of the texts of a conversation
+	maxRead          = 4 * maxFile
+	maxDone          = 10_000 // IDs of answered messages of a conversation
+	answerSize       = 256    // bytes of an answer without a text
+	maxWaiting       = 256    // messages of one owner without an answer
 	maxOwned         = maxConversations / 4
 	maxOwnedBytes    = 64 << 20 // of the conversations of one owner
 	sweepTime        = time.Hour
@@ -196,9 +199,12 @@ func (b *Box) add(owner, conversation, once string, m Message) (id string, err e
 	if i := slices.IndexFunc(f.Waiting, func(w Message) bool { return w.ID == m.ID }); i >= 0 {
 		return m.ID, sameSum(sumOf(&f.Waiting[i]), &m)
 	}
-	total, others := len(m.Content)+size(f.Answers), 0
-	for _, w := range f.Waiting {
-		total += len(w.Content)
+	total, others := sizeOf(m.Content)+sizeOf(m.Quote), 0
+	for i := range f.Waiting {
+		total += sizeOf(f.Waiting[i].Content) + sizeOf(f.Waiting[i].Quote)
+	}
+	for i := range f.Answers {
+		total += sizeOf(f.Answers[i].Content)
 	}
 	for name, n := range b.waiting {
 		if strings.HasPrefix(name, owner) {

@@ -56,7 +56,7 @@ type done struct {
 // missing file is empty.
 func (b *Box) read(path string) (f File, err error) {
 	f.now = b.Now
-	text, err := vfs.ReadFile(b.FS, path, 2*maxFile)
+	text, err := vfs.ReadFile(b.FS, path, maxRead)
 	if errors.Is(err, fs.ErrNotExist) {
 		return f, nil
 	}
@@ -119,6 +119,7 @@ func (f *File) end(i, j int) {
 	for k := i; k < j; k++ {
 		f.Done = append(f.Done, done{f.Waiting[k].ID, sumOf(&f.Waiting[k]), f.now().UTC()})
 	}
+	f.Done = f.Done[max(0, len(f.Done)-maxDone):]
 	f.Waiting = slices.Delete(f.Waiting, i, j)
 }
 
@@ -135,14 +136,18 @@ func (f *File) Answer(a Answer) {
 	f.Last = max(f.Last+1, uint64(a.At.UnixMilli())) // also after the file was removed
 	a.Seq = f.Last
 	f.Answers = append(f.Answers, a)
-	for size(f.Answers) > maxFile && len(f.Answers) > 1 {
+	total := 0
+	for i := range f.Answers {
+		total += sizeOf(f.Answers[i].Content) + answerSize
+	}
+	for total > maxFile && len(f.Answers) > 1 {
+		total -= sizeOf(f.Answers[0].Content) + answerSize
 		f.Answers = f.Answers[1:]
 	}
 }
 
-func size(answers []Answer) (n int) {
-	for _, a := range answers {
-		n += len(a.Content)
-	}
-	return n
+// sizeOf returns the bytes of a text in a file.
+func sizeOf(text string) int {
+	b, _ := json.Marshal(text) // a string: never fails
+	return len(b) - len(`""`)
 }

@@ -60,7 +60,7 @@ func purgeFiles(fsys vfs.FS, dir string, dry bool, texts []string) (paths []stri
 
 // purgeFile is purgeFiles for one file. It reports whether the file contains a text.
 func purgeFile(fsys vfs.FS, path string, dry bool, texts []string) (found bool, err error) {
-	b, err := vfs.ReadFile(fsys, path, 2*maxFile)
+	b, err := vfs.ReadFile(fsys, path, maxRead)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	} else if err != nil {

@@ -27,7 +27,7 @@ import (
 const (
 	maxButtons   = 12
 	maxLabel     = 60  // bytes of a button's label
-	maxQuestions = 16  // of a conversation
+	maxQuestions = 16  // of a conversation; the one of a run is asked in addition
 	maxSaid      = 100 // texts of one run before its end
 	replyTime    = 10 * time.Second
 )
@@ -167,7 +167,9 @@ func (l *loop) ask(f *box.File, text string, q box.Question) {
 	l.add(f, q.Turn, box.Asks, text)
 	q.Seq, q.State = f.Last, box.Asking
 	f.Questions = append(f.Questions, q)
-	f.Questions = f.Questions[max(0, len(f.Questions)-maxQuestions):]
+	if i := slices.IndexFunc(f.Questions, func(q box.Question) bool { return q.State == box.Closed }); i >= 0 && len(f.Questions) > maxQuestions {
+		f.Questions = slices.Delete(f.Questions, i, i+1)
+	}
 }
 
 // close closes a question. A person whose answer has no effect learns it.

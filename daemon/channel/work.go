@@ -188,7 +188,7 @@ func (l *loop) compare(conversation, session string, list []role.View) error {
 		}
 		for i := range list {
 			v := &list[i]
-			if text, labels := workQuestion(v); v.Question != "" && v.Kind != "question" && !found(v.ID, digest(text)) {
+			if text, labels := workQuestion(v); v.Question != "" && v.Kind != "question" && len(f.Questions) < maxQuestions && !found(v.ID, digest(text)) {
 				l.ask(f, text, box.Question{Sum: digest(text), Labels: labels, Session: session, Work: v.ID})
 				changed = true
 			}

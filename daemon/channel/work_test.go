@@ -243,3 +243,28 @@ func TestKeptQuestion(t *testing.T) {
 		})
 	}
 }
+
+// TestManyWorkQuestions: a conversation has a limited number of open questions, and asks each once.
+func TestManyWorkQuestions(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.start()
+		r.api.Text(7, "hello")
+		r.want("HELLO")
+		var list []role.View
+		for i := range 20 {
+			v := made
+			v.ID, v.Question = fmt.Sprint("w", i), fmt.Sprint("question ", i)
+			list = append(list, v)
+		}
+		r.d.setWork(true, list...)
+		time.Sleep(10 * time.Minute)
+		if n := len(r.sent()); n != 1+16 {
+			t.Errorf("%d texts", n)
+		}
+		r.press(1) // the next one is asked
+		time.Sleep(10 * time.Minute)
+		if n := len(r.sent()); n != 1+17 {
+			t.Errorf("%d texts", n)
+		}
+	})
+}

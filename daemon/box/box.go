@@ -155,7 +155,7 @@ func (b *Box) Waiting() (list []string) {
 	return list
 }
 
-// Conversation returns the conversation whose newest turn was in a session, or "".
+// Conversation returns the conversation of a session with a turn in the last 30 days, or "".
 func (b *Box) Conversation(session string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

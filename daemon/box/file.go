@@ -99,6 +99,9 @@ func (b *Box) write(f *File) error {
 // count stores a conversation's size, and how many messages, parts, and questions are open in it.
 func (b *Box) count(f *File) {
 	b.sizes[f.Conversation] = f.bytes
+	for i := range f.Deliveries {
+		b.of[f.Deliveries[i].Source] = f.Conversation // settle adds each session
+	}
 	if f.Session != "" {
 		b.of[f.Session] = f.Conversation
 	}

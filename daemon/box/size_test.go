@@ -19,9 +19,9 @@ func TestReadable(t *testing.T) {
 		}
 	}
 	if err := Change(r.m, home, "tg:7", time.Now, func(f *File) bool {
-		for i := range 220_000 {
+		for i := range 200_000 {
 			f.Waiting = append(f.Waiting, Message{ID: messageID("tg:7", fmt.Sprint(i))})
-			f.Answers = append(f.Answers, Answer{At: time.Now(), Part: Part{Turn: f.Waiting[i].ID, Kind: Notice, Number: 1, Of: 1, State: Sent}})
+			f.Answers = append(f.Answers, Answer{At: time.Now(), Part: Part{Turn: f.Waiting[i].ID, Kind: Notice, Number: 1, Of: 1, State: Sent, Remote: f.Waiting[i].ID}})
 		}
 		f.End(len(f.Waiting))
 		f.Answer(Answer{Content: "newest"})

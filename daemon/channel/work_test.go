@@ -268,3 +268,20 @@ func TestManyWorkQuestions(t *testing.T) {
 		}
 	})
 }
+
+// TestOlderSessionAsks: the work of a session before /new asks the person, also after a restart.
+func TestOlderSessionAsks(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.start()
+		for _, text := range []string{"hello", "/new", "again"} {
+			r.api.Text(7, text)
+			synctest.Wait()
+		}
+		r.restart()
+		before := len(r.sent())
+		r.d.setWork(true, made)
+		if sent := r.sent(); len(sent) != before+1 || sent[before] != makeText {
+			t.Errorf("sent %q", sent[before:])
+		}
+	})
+}

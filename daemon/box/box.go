@@ -33,9 +33,9 @@ const (
 	maxConversations = 1_000
 	maxFile          = 8 << 20 // bytes of the texts of a conversation
 	maxRead          = 4 * maxFile
-	maxDone          = 10_000 // IDs of answered messages of a conversation
-	answerSize       = 256    // bytes of an answer without a text
-	maxWaiting       = 256    // messages of one owner without an answer
+	maxDone          = 10_000  // IDs of answered messages of a conversation
+	answerSize       = 1 << 10 // bytes that an answer counts in addition to its text
+	maxWaiting       = 256     // messages of one owner without an answer
 	maxOwned         = maxConversations / 4
 	maxOwnedBytes    = 64 << 20 // of the conversations of one owner
 	sweepTime        = time.Hour

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"crabmem/daemon/channel/telegram/telegramtest"
+	"crabmem/fuzz/race"
 )
 
 const unreadable = "Only text can be read yet. Pictures, voice messages, and files are ignored."
@@ -178,6 +179,7 @@ func TestAlbumOverRestart(t *testing.T) {
 
 // TestLargeTurn: a turn of several messages has at most 256 KiB.
 func TestLargeTurn(t *testing.T) {
+	race.Skip(t)
 	bubble(t, func(r *rig) {
 		r.slowly()
 		r.start()

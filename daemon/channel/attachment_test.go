@@ -10,6 +10,7 @@ import (
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/channel/telegram"
 	"crabmem/daemon/channel/telegram/telegramtest"
+	"crabmem/fuzz/race"
 )
 
 // attach adds a user's message with a file.
@@ -169,6 +170,7 @@ func TestFileOverRestart(t *testing.T) {
 		time.Sleep(time.Minute)
 		r.lines("crab_tg-7_1: read\n[channel: document \"notes.txt\", 4 bytes]\n```\ntext\n```")
 		disk := (*faultfs.Mem)(nil)
+		synctest.Wait()
 		r.api.Do = func(method string) {
 			if method == "getFile" && disk == nil {
 				disk = r.m.Crash()
@@ -197,6 +199,7 @@ func TestFileOverRestart(t *testing.T) {
 
 // TestManyFiles: the texts of files divide a turn at 256 KiB.
 func TestManyFiles(t *testing.T) {
+	race.Skip(t)
 	bubble(t, func(r *rig) {
 		r.start()
 		for i := range 4 {

@@ -14,6 +14,7 @@ import (
 
 	"crabmem/daemon/channel/telegram/telegramtest"
 	"crabmem/daemon/op"
+	"crabmem/fuzz/race"
 )
 
 // idOf returns a message's ID in the files. The number of a press of a button is negative.
@@ -65,6 +66,7 @@ func TestRestart(t *testing.T) {
 // TestRedelivery: a message that is delivered again within 48 hours is not answered again,
 // also after restarts.
 func TestRedelivery(t *testing.T) {
+	race.Skip(t)
 	bubble(t, func(r *rig) {
 		r.start()
 		message := map[string]any{"from": map[string]any{"id": int64(7)}, "chat": map[string]any{"id": int64(7), "type": "private"}, "text": "hello"}

@@ -263,6 +263,7 @@ func TestName(t *testing.T) {
 		r.start()
 		r.group(7, "@crab_bot", entityOf("mention", "@crab_bot", "@crab_bot"))
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if len(r.d.lines) != 1 || r.api.Count("getMe") != 4 {
 			t.Errorf("messages %q, %d calls", r.d.lines, r.api.Count("getMe"))
 		}

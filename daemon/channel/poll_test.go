@@ -12,6 +12,7 @@ import (
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/channel/telegram/telegramtest"
 	"crabmem/daemon/errtable"
+	"crabmem/fuzz/race"
 )
 
 // TestPollFaults: the channel polls again after each fault that may pass, and no message is
@@ -85,6 +86,7 @@ func TestOtherPoll(t *testing.T) {
 
 // TestNumbersBeginAgain: Telegram may choose lower numbers of updates after a week without any.
 func TestNumbersBeginAgain(t *testing.T) {
+	race.Skip(t)
 	bubble(t, func(r *rig) {
 		r.start()
 		r.api.Text(7, "one")

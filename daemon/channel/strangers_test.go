@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"crabmem/daemon/channel/telegram"
+	"crabmem/fuzz/race"
 )
 
 // TestManyStrangers: 10,000 messages of strangers, in private and in groups, have no answer, no
 // file, no typing, and no request for a file. One line of the log an hour counts them.
 func TestManyStrangers(t *testing.T) {
+	race.Skip(t)
 	bubble(t, func(r *rig) {
 		r.ignores = true
 		r.groups = []telegram.Group{{ID: -100, Context: "all"}}

@@ -43,7 +43,7 @@ func DirOf(conversation string) string {
 	switch prefix, _, _ := strings.Cut(conversation, ":"); prefix {
 	case "hook":
 		return Webhook
-	case "tg":
+	case "tg", "tg-open":
 		return Telegram
 	}
 	return ""

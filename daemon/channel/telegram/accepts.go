@@ -18,17 +18,20 @@ func Accepts(fsys vfs.FS, home, conversation string, paired []string) error {
 	if err := config.ReadPrivateTOML(fsys, filepath.Join(home, File), &c); err != nil {
 		return err
 	}
-	user, topic, inTopic := strings.Cut(strings.TrimPrefix(conversation, prefix), "/")
+	name, topic, inTopic := strings.Cut(conversation, "/")
 	if inTopic && (topic == "" || topic[0] == '0' || strings.Trim(topic, "0123456789") != "") {
 		return fmt.Errorf("%q is not a conversation: want the number of a topic after /", conversation)
 	}
-	listed := slices.Concat(c.Allowed(), paired)
+	var listed []string
+	for _, id := range slices.Concat(c.Allowed(), paired) {
+		listed = append(listed, Identity(id))
+	}
 	for _, g := range c.Groups {
 		if n, _ := strconv.ParseInt(topic, 10, 64); len(g.Topics) == 0 || slices.Contains(g.Topics, n) {
-			listed = append(listed, strconv.FormatInt(g.ID, 10))
+			listed = append(listed, g.name(0))
 		}
 	}
-	if !slices.Contains(listed, user) {
+	if !slices.Contains(listed, name) {
 		return fmt.Errorf("%q is not a user or group of the channel: crabmem channels pair telegram adds users", conversation)
 	}
 	return nil

@@ -91,6 +91,14 @@ func (c *Config) group(id int64) *Group {
 	return nil
 }
 
+// name returns the name of a group's conversation in a topic, or 0.
+func (g *Group) name(topic int64) string {
+	if g.Senders == all {
+		return conversation(openPrefix, g.ID, topic)
+	}
+	return conversation(prefix, g.ID, topic)
+}
+
 // identify asks for the name of the bot, with which messages in groups address it.
 func (b *bot) identify(ctx context.Context) error {
 	if len(b.config.Groups) == 0 || b.name != "" {
@@ -115,9 +123,7 @@ func (b *bot) inGroup(m *message, out *channel.Message) bool {
 		return false
 	}
 	out.Group = &channel.Group{Listed: true, Open: g.Senders == all, Context: g.Context == all, Name: strings.TrimSpace(m.From.First + " " + m.From.Last)}
-	if g.Senders == all {
-		out.Conversation = conversation(openPrefix, m.Chat.ID, m.topic())
-	}
+	out.Conversation = g.name(m.topic())
 	out.Text, out.Group.Addressed = b.addressed(m, out.Text)
 	return true
 }

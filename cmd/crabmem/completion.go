@@ -215,3 +215,17 @@ func completeCronIDs(c *app) cobra.CompletionFunc {
 		}
 	})
 }
+
+// completeCommands completes the names of a command and of those under it.
+func completeCommands(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	of, rest, err := cmd.Root().Find(args)
+	if err == nil && len(rest) == 0 {
+		for _, sub := range subcommands(of) {
+			if strings.HasPrefix(sub.Name(), toComplete) {
+				names = append(names, sub.Name())
+			}
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -299,20 +299,6 @@ func printHelp(cmd *cobra.Command, _ []string) {
 	fmt.Fprintf(cmd.OutOrStdout(), "%s\n\n%s", strings.TrimSpace(cmp.Or(cmd.Long, cmd.Short)), usage)
 }
 
-// completeCommands completes the names of a command and of those under it.
-func completeCommands(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	var names []string
-	of, rest, err := cmd.Root().Find(args)
-	if err == nil && len(rest) == 0 {
-		for _, sub := range subcommands(of) {
-			if strings.HasPrefix(sub.Name(), toComplete) {
-				names = append(names, sub.Name())
-			}
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
 // subcommands returns the direct subcommands, without help and hidden ones.
 func subcommands(cmd *cobra.Command) []*cobra.Command {
 	var subs []*cobra.Command

@@ -12,7 +12,7 @@ type Channel struct {
 	Agent   string    `json:"agent,omitempty"`   // of Session
 	Fresh   bool      `json:"fresh,omitempty"`   // the next turn begins a session
 	Active  time.Time `json:"active,omitzero"`   // the newest turn was stored
-	Said    []string  `json:"said,omitempty"`    // digests of what the agent told the person in the run of Turn
+	Replies []string  `json:"replies,omitempty"` // digests of the texts that the run of Turn sent before its end
 	Albums  []string  `json:"albums,omitempty"`  // of the newest messages that were answered, or are in Turn
 
 	Questions []Question `json:"questions,omitempty"` // to the person, oldest first

@@ -28,7 +28,7 @@ const (
 	maxButtons   = 12
 	maxLabel     = 60  // bytes of a button's label
 	maxQuestions = 16  // of a conversation; the one of a run is asked in addition
-	maxSaid      = 100 // texts of one run before its end
+	maxReplies   = 100 // of one run before its end
 	replyTime    = 10 * time.Second
 )
 
@@ -62,7 +62,7 @@ func (r *run) event(ctx context.Context, e agent.Event) error {
 	case agent.AskUser:
 		return r.asked(e.Questions)
 	case agent.Reply:
-		return r.tell(e.Content)
+		return r.sendEarly(e.Content)
 	}
 	return nil
 }
@@ -142,12 +142,12 @@ func (r *run) asked(list []agent.Question) error {
 	return err
 }
 
-// tell stores a text that the agent sends before the run ends. A run that continues a turn may
-// tell it again.
-func (r *run) tell(text string) error {
+// sendEarly stores a text that the agent sends before the run ends. A run that continues a turn
+// may send it again.
+func (r *run) sendEarly(text string) error {
 	err := r.box.Update(r.conversation, func(f *box.File) bool {
-		if sum := digest(text); len(f.Said) < maxSaid && !slices.Contains(f.Said, sum) {
-			f.Said = append(f.Said, sum)
+		if sum := digest(text); len(f.Replies) < maxReplies && !slices.Contains(f.Replies, sum) {
+			f.Replies = append(f.Replies, sum)
 			r.add(f, r.turn.IDs[0], box.Reply, text)
 			return true
 		}

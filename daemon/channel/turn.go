@@ -161,7 +161,7 @@ func (w *worker) dropUntil(f *box.File, command int) {
 	if f.Turn != nil && f.Turn.New {
 		f.Fresh = true
 	}
-	f.Turn, f.Said = nil, nil
+	f.Turn, f.Replies = nil, nil
 	id := f.Waiting[command].ID
 	f.End(command + 1)
 	w.notice(f, id, text)

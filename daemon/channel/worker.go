@@ -112,10 +112,10 @@ func (w *worker) answer(t *box.Turn) error {
 			w.notice(f, t.IDs[0], "This is a new session: "+answer.Session)
 		}
 		f.End(len(t.IDs))
-		if n := len(f.Said); n == 0 || f.Said[n-1] != digest(text) { // some agents tell the answer
+		if n := len(f.Replies); n == 0 || f.Replies[n-1] != digest(text) { // some agents repeat it
 			w.add(f, t.IDs[0], box.Reply, text)
 		}
-		f.Turn, f.Said = nil, nil
+		f.Turn, f.Replies = nil, nil
 		return true
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"crabmem/daemon/op"
 )
 
-// tells makes the agent tell texts, a minute before it answers.
-func (r *rig) tells(answer string, texts ...string) {
+// repliesEarly makes the agent send texts, a minute before it answers.
+func (r *rig) repliesEarly(answer string, texts ...string) {
 	r.d.reply = func(ctx context.Context, m *op.Message) (string, error) {
 		emit := ctx.Value(emitKey{}).(func(agent.Event) error)
 		for _, text := range texts {
@@ -28,29 +28,29 @@ func (r *rig) tells(answer string, texts ...string) {
 	}
 }
 
-// TestTold: what the agent tells during a run arrives before its end, and an answer that
-// repeats the last text does not arrive again.
-func TestTold(t *testing.T) {
+// TestEarlyReplies: a text of a run arrives before the run's end, and an answer that repeats the
+// last text does not arrive again.
+func TestEarlyReplies(t *testing.T) {
 	bubble(t, func(r *rig) {
-		r.tells("done", "I look", "almost")
+		r.repliesEarly("done", "I look", "almost")
 		r.start()
 		r.api.Text(7, "go")
 		synctest.Wait()
 		r.want("I look", "almost")
 		time.Sleep(time.Minute)
 		r.want("I look", "almost", "done")
-		r.tells("done", "I look", "done")
+		r.repliesEarly("done", "I look", "done")
 		r.api.Text(7, "again")
 		time.Sleep(2 * time.Minute)
 		r.want("I look", "almost", "done", "I look", "done")
 	})
 }
 
-// TestToldOverRestart: a run that continues a turn after a power cut does not tell its texts
-// again.
-func TestToldOverRestart(t *testing.T) {
+// TestEarlyRepliesOverRestart: a run that continues a turn after a power cut does not send its
+// texts again.
+func TestEarlyRepliesOverRestart(t *testing.T) {
 	bubble(t, func(r *rig) {
-		r.tells("done", "I look")
+		r.repliesEarly("done", "I look")
 		r.start()
 		r.api.Text(7, "go")
 		synctest.Wait()

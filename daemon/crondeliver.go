@@ -86,12 +86,10 @@ func (d *Daemon) delivery(out *op.Cron, c *cron.Cron) {
 	if box.DirOf(c.Deliver) == "" {
 		return
 	}
-	_ = d.changeBox(c.Deliver, func(f *box.File) bool { // a file that cannot be read has no state
-		if o := f.Delivery(sourceOf(c)); o != nil {
-			out.Delivery = &op.Delivery{State: string(o.State), Reason: o.Reason, Session: o.Session}
-		}
-		return false
-	})
+	f, _ := d.readBox(c.Deliver) // a file that cannot be read has no state
+	if o := f.Delivery(sourceOf(c)); o != nil {
+		out.Delivery = &op.Delivery{State: string(o.State), Reason: o.Reason, Session: o.Session}
+	}
 }
 
 // ownConversation returns the conversation of a session to which the entries of a sender deliver,

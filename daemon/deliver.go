@@ -20,16 +20,16 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// said is what an agent said in a session after a message.
-type said struct {
+// output is an agent's text in a session after a message.
+type output struct {
 	text     string // the replies and the answer; the answer is omitted if it repeats the last reply
 	answered bool   // the newest run has an answer
 	request  string // the turn of this request contains the message: its client may receive the answer
 }
 
-// said returns what an agent said in a session after the message with a key. In a session of
-// a cron entry it includes the answers to results of work. It reads the complete file.
-func (d *Daemon) said(id, key string) (out said, err error) {
+// outputAfter returns the agent's text in a session after the message with a key. In a cron
+// entry's session it includes the answers to results of work. It reads the complete file.
+func (d *Daemon) outputAfter(id, key string) (out output, err error) {
 	s, err := d.sessions.Read(id)
 	if err != nil {
 		return out, err
@@ -90,7 +90,7 @@ func (d *Daemon) said(id, key string) (out said, err error) {
 
 // join sets the text. A turn that was only interrupted continues when its client repeats the
 // request, and the client then receives the text.
-func (s said) join(texts []string, failed bool) said {
+func (s output) join(texts []string, failed bool) output {
 	if s.text = strings.Join(texts, "\n\n"); s.request != "" && !failed && !record.IsCron(s.request) {
 		s.text = ""
 	}
@@ -123,6 +123,11 @@ func (d *Daemon) reaches(conversation string) error {
 // changeBox changes a conversation's file, which a channel or the gateway reads.
 func (d *Daemon) changeBox(conversation string, change func(*box.File) bool) error {
 	return box.Change(d.fs, d.home, conversation, d.now, change)
+}
+
+// readBox returns the content of a conversation's file.
+func (d *Daemon) readBox(conversation string) (box.File, error) {
+	return box.Load(d.fs, d.home, conversation, d.now)
 }
 
 // conversationOf returns the conversation that receives the texts of a session, or "".
@@ -173,20 +178,16 @@ func (d *Daemon) settleWake(id, creator string) error {
 // finish adds the text of a source to a conversation, if it is owed. ended is set if the run has
 // ended; otherwise only a run with an answer has.
 func (d *Daemon) finish(conversation, source string, ended bool) error {
-	var owed box.Delivery
-	if err := d.changeBox(conversation, func(f *box.File) bool {
-		if o := f.Delivery(source); o != nil {
-			owed = *o
-		}
-		return false
-	}); err != nil || owed.State != box.Owed {
+	f, err := d.readBox(conversation)
+	o := f.Delivery(source)
+	if err != nil || o == nil || o.State != box.Owed {
 		return err
 	}
-	kind := box.Wake
+	owed, kind := *o, box.Wake
 	if strings.HasPrefix(source, cronSource) {
 		kind = box.Cron
 	}
-	s, err := d.said(owed.Session, owed.Key)
+	s, err := d.outputAfter(owed.Session, owed.Key)
 	gone := errors.Is(err, sessionlog.ErrNotFound)
 	if err != nil && !gone || !gone && !ended && !s.answered {
 		return err
@@ -236,13 +237,13 @@ func (d *Daemon) finishCron(ctx context.Context, conversation string, owed box.D
 	if err := d.finish(conversation, owed.Source, true); err != nil || !owed.Tell {
 		return err
 	}
-	return d.tell(ctx, conversation, &owed)
+	return d.addToSession(ctx, conversation, &owed)
 }
 
-// tell adds a text to the newest session of a conversation, so that a later message can refer to
-// it. It does not run the agent.
-func (d *Daemon) tell(ctx context.Context, conversation string, owed *box.Delivery) error {
-	s, err := d.said(owed.Session, owed.Key)
+// addToSession adds a text to a conversation's newest session, so that a later message can refer
+// to it. It does not run the agent.
+func (d *Daemon) addToSession(ctx context.Context, conversation string, owed *box.Delivery) error {
+	s, err := d.outputAfter(owed.Session, owed.Key)
 	id := ""
 	if err == nil {
 		id, err = d.newestOf(conversation)
@@ -265,12 +266,9 @@ func (d *Daemon) tell(ctx context.Context, conversation string, owed *box.Delive
 
 // newestOf returns the ID of a conversation's newest session.
 func (d *Daemon) newestOf(conversation string) (id string, err error) {
-	err = d.changeBox(conversation, func(f *box.File) bool {
-		id = f.Session
-		return false
-	})
-	if err != nil || id != "" {
-		return id, err
+	f, err := d.readBox(conversation)
+	if err != nil || f.Session != "" {
+		return f.Session, err
 	}
 	return d.sessions.Latest(config.Crab, box.Identity(conversation))
 }

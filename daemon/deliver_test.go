@@ -158,7 +158,7 @@ func cronOnce(fs *faultfs.Mem) (bad []string) {
 	if len(got) > 1 || len(got) == 0 && !slices.ContainsFunc(states, func(s string) bool { return strings.HasPrefix(s, "failed ") }) && bytes.Contains(sessions(fs), []byte(`"content":"look"`)) {
 		bad = append(bad, fmt.Sprintf("texts %q, states %q", got, states))
 	}
-	return append(bad, unsaid(fs, got)...)
+	return append(bad, missingTexts(fs, got)...)
 }
 
 // sessions returns all lines of sessions.
@@ -171,8 +171,8 @@ func sessions(fs *faultfs.Mem) (all []byte) {
 	return all
 }
 
-// unsaid returns an error for each text that no session contains.
-func unsaid(fs *faultfs.Mem, texts []string) (bad []string) {
+// missingTexts returns an error for each text that no session contains.
+func missingTexts(fs *faultfs.Mem, texts []string) (bad []string) {
 	all := sessions(fs)
 	for _, text := range texts {
 		if _, text, _ := strings.Cut(text, ": "); !bytes.Contains(all, []byte(`"role":"assistant","content":"`+text)) {
@@ -199,7 +199,7 @@ func wakeOnce(fs *faultfs.Mem) (bad []string) {
 	if len(got) != 1 || got[0] != "tg:7 wake: all passed" {
 		bad = append(bad, fmt.Sprintf("texts %q, states %q", got, states))
 	}
-	return append(bad, unsaid(fs, got)...)
+	return append(bad, missingTexts(fs, got)...)
 }
 
 // TestDeliveryCrashes stops the daemon before each call of the file system between the start of a
@@ -316,8 +316,8 @@ func TestDeliverTargets(t *testing.T) {
 	})
 }
 
-// TestDeliverOnce delivers what a run said in one text: not an answer that repeats the last reply, and
-// not an empty one. The state of the delivery follows its parts.
+// TestDeliverOnce delivers the texts of a run in one text: not an answer that repeats the last
+// reply, and not an empty one. The state of the delivery follows its parts.
 func TestDeliverOnce(t *testing.T) {
 	for model, want := range map[string]string{
 		"news":                     "tg:7 cron: news",

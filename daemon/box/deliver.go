@@ -77,6 +77,12 @@ func Change(fsys vfs.FS, home, conversation string, now func() time.Time, change
 	})
 }
 
+// Load returns a conversation's content. A conversation without a file is empty.
+func Load(fsys vfs.FS, home, conversation string, now func() time.Time) (File, error) {
+	b := store(fsys, home, DirOf(conversation), now)
+	return b.read(b.file(conversation))
+}
+
 // Each calls f with the content of each conversation of a home. It skips files that cannot be
 // read: their readers report them.
 func Each(fsys vfs.FS, home string, now func() time.Time, f func(*File)) {
@@ -120,8 +126,8 @@ func (f *File) Owe(d Delivery) {
 // Deliver adds the text of a delivery that is owed. It returns false for any other one: a
 // repeated call adds the text once.
 func (f *File) Deliver(d *Delivery, kind Kind, text string) bool {
-	old := f.Delivery(d.Source)
-	if old == nil || old.Key != d.Key || old.State != Owed {
+	old := f.owed(d)
+	if old == nil {
 		return false
 	}
 	old.State = Pending
@@ -135,12 +141,20 @@ func (f *File) Deliver(d *Delivery, kind Kind, text string) bool {
 
 // EndDelivery sets the outcome of a delivery that is owed and has no text.
 func (f *File) EndDelivery(d *Delivery, state State, reason string) bool {
-	old := f.Delivery(d.Source)
-	if old == nil || old.Key != d.Key || old.State != Owed {
+	old := f.owed(d)
+	if old == nil {
 		return false
 	}
 	old.State, old.Reason = state, reason
 	return true
+}
+
+// owed returns the delivery of the same source and key if it is owed, or nil.
+func (f *File) owed(d *Delivery) *Delivery {
+	if old := f.Delivery(d.Source); old != nil && old.Key == d.Key && old.State == Owed {
+		return old
+	}
+	return nil
 }
 
 // settle updates the deliveries by the states of their parts, and removes old ones.

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -45,25 +42,24 @@ type channelUser struct {
 	Paired   bool   `json:"paired"` // config.toml has its table
 }
 
-// telegramUsersNow returns the configuration of Telegram without its token, and the users.
-func (c *app) telegramUsersNow() (conf telegram.Config, list []channelUser, err error) {
+// channelUsers returns the users of the Telegram bot, without a read of its token.
+func (c *app) channelUsers() (list []channelUser, err error) {
 	of, err := c.loadStructure()
 	if err != nil {
-		return conf, nil, err
+		return nil, err
 	}
-	if conf, err = telegram.ReadConfig(c.fs, c.absHome(), func(string) (string, error) { return "1:unread", nil }); err != nil {
-		return conf, nil, err
+	conf, err := telegram.ReadConfig(c.fs, c.absHome(), func(string) (string, error) { return "1:unread", nil })
+	if err != nil {
+		return nil, err
 	}
 	listed, paired := conf.Allowed(), telegram.Paired(of.Origins)
-	senders := slices.Concat(listed, paired)
-	slices.Sort(senders)
 	list = []channelUser{}
-	for _, sender := range slices.Compact(senders) {
+	for _, sender := range conf.Users(of.Origins) {
 		id := telegram.Identity(sender)
 		list = append(list, channelUser{Channel: box.Telegram, Identity: id, Trust: string(of.Origins.Level(id)), Space: c.spaceLabel(of.Origins.Space(id)),
 			Listed: slices.Contains(listed, sender), Paired: slices.Contains(paired, sender)})
 	}
-	return conf, list, nil
+	return list, nil
 }
 
 func channelsList(c *app) *cobra.Command {
@@ -79,8 +75,7 @@ config.toml.`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}, func(context.Context, []string) ([]channelUser, error) {
-		_, list, err := c.telegramUsersNow()
-		return list, err
+		return c.channelUsers()
 	}, func(list []channelUser) {
 		rows := [][]string{{"IDENTITY", "TRUST", "SPACE", "FROM"}}
 		for _, u := range list {
@@ -129,7 +124,7 @@ not answer within 5 seconds.`,
 	cmd.Flags().StringVar(&as, "as", "", "with `me`, give the permissions of the owner")
 	cmd.Flags().StringVar(&level, "trust", level, "set the trust to `level` untrusted, trusted, or admin")
 	cmd.Flags().StringVar(&space, "user-space", "", "use the space of this `name` for the person")
-	completeWords(cmd, "trust", levels...)
+	completeWords(cmd, "trust", trust.Levels...)
 	completeWords(cmd, "as", "me")
 	return resultCommand(c, cmd, func(ctx context.Context, args []string) (p openedPairing, err error) {
 		if err := checkChannel(args[0]); err != nil {
@@ -206,7 +201,7 @@ such a user, unpair exits with 3.`,
 		Example: `  crabmem channels unpair tg:7 || echo no user`,
 		Args:    exactly(1, "IDENTITY"),
 		ValidArgsFunction: completeWith(1, func(_ context.Context, found *candidates) {
-			_, list, _ := c.telegramUsersNow() // an invalid file has no users
+			list, _ := c.channelUsers() // an invalid file has no users
 			for _, u := range list {
 				found.add(u.Identity)
 			}
@@ -225,7 +220,7 @@ such a user, unpair exits with 3.`,
 
 // unpair removes a user. A crash between the two files leaves it a user.
 func (c *app) unpair(ctx context.Context, id string) (u unpaired, err error) {
-	_, list, err := c.telegramUsersNow()
+	list, err := c.channelUsers()
 	if err != nil {
 		return u, err
 	}
@@ -281,86 +276,15 @@ func (c *app) cancelWork(ctx context.Context, sessions []string) (canceled []str
 	return canceled, errors.Join(err, d.Close())
 }
 
-// movedGroup is the output of channels migrate.
-type movedGroup struct {
-	From    int64    `json:"from"`
-	To      int64    `json:"to"`
-	Origins []string `json:"origins"` // tables of config.toml with the new ID
-}
-
-func channelsMigrate(c *app) *cobra.Command {
-	return resultCommand(c, &cobra.Command{
-		Use:   "migrate OLD NEW",
-		Short: "move the settings of a group to its new ID",
-		Long: `Replace the ID of a group in [[groups]] and [[routes]] of config/telegram.toml,
-and in the tables [origins] of config.toml. Telegram gives a group another ID if
-it becomes a supergroup; the log of crabmem telegram has both. Start crabmem
-telegram again afterwards. The group begins a session. Without such a group,
-migrate exits with 3.`,
-		Example: `  crabmem channels migrate -- -4012 -1001234567890 || echo no group`,
-		Args:    exactly(2, "OLD and NEW"),
-	}, func(ctx context.Context, args []string) (m movedGroup, err error) {
-		var ids [2]int64
-		for i, text := range args {
-			if ids[i], err = strconv.ParseInt(text, 10, 64); err != nil || ids[i] >= 0 {
-				return m, cli.Usagef("%q: want the ID of a group, after --, as -1001234567890", text)
-			}
-		}
-		return c.moveGroup(ctx, ids[0], ids[1])
-	}, func(m movedGroup) {
-		c.Say("moved the group %d to %d; start crabmem telegram again", m.From, m.To)
-		for _, id := range m.Origins {
-			c.Say("moved the table of %s", id)
-		}
-	})
-}
-
-// moveGroup moves a group's settings. A repeated call completes one that failed.
-func (c *app) moveGroup(ctx context.Context, from, to int64) (m movedGroup, err error) {
-	m = movedGroup{From: from, To: to, Origins: []string{}}
-	if _, _, err = c.telegramUsersNow(); err != nil {
-		return m, err
-	}
-	moved, home := false, c.absHome()
-	err = c.lockConfig(home, func() error {
-		moved, err = telegram.MoveGroup(c.fs, home, from, to)
-		return err
-	})
-	if err != nil {
-		return m, err
-	}
-	conf, err := c.loadStructure()
-	if err != nil {
-		return m, err
-	}
-	old, next := telegram.GroupIdentities(from), telegram.GroupIdentities(to)
-	for _, r := range conf.Origins {
-		for i := range old {
-			rest, ok := strings.CutPrefix(r.Prefix, old[i])
-			if !ok || rest != "" && rest[0] != '/' {
-				continue
-			}
-			if err := c.moveOrigin(ctx, &r, next[i]+rest); err != nil {
-				return m, err
-			}
-			m.Origins = append(m.Origins, next[i]+rest)
-		}
-	}
-	if !moved && len(m.Origins) == 0 {
-		return m, &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: fmt.Sprintf("no group %d", from), Remedy: "see [[groups]] in " + telegram.File}
-	}
-	return m, nil
-}
-
 // testedChannel is the output of channels test.
 type testedChannel struct {
-	Channel  string `json:"channel"`
-	Bot      string `json:"bot"`
-	Users    int    `json:"users"`
-	Webhook  bool   `json:"webhook"`           // Telegram sends the messages to one: the channel has none
-	Waiting  int    `json:"waiting,omitempty"` // messages at Telegram
-	AllGroup bool   `json:"reads_groups"`      // privacy mode is off
-	Running  bool   `json:"running"`
+	Channel string `json:"channel"`
+	Bot     string `json:"bot"`
+	Users   int    `json:"users"`
+	Webhook bool   `json:"webhook"`           // Telegram sends the messages to one: the channel has none
+	Waiting int    `json:"waiting,omitempty"` // messages at Telegram
+	Reads   bool   `json:"reads_groups"`      // privacy mode is off
+	Running bool   `json:"running"`
 }
 
 func channelsTest(c *app) *cobra.Command {
@@ -381,21 +305,25 @@ a refused token, test exits with 7, and without a connection with 8.`,
 		if err != nil {
 			return t, err
 		}
-		_, users, err := c.telegramUsersNow()
+		users, err := c.channelUsers()
 		if err != nil {
 			return t, err
 		}
 		me, err := telegram.Test(ctx, &conf, c.logger(), nil)
-		return testedChannel{Channel: box.Telegram, Bot: me.Username, Users: len(users), Webhook: me.Webhook, Waiting: me.Waiting, AllGroup: me.ReadsGroups,
+		return testedChannel{Channel: box.Telegram, Bot: me.Username, Users: len(users), Webhook: me.Webhook, Waiting: me.Waiting, Reads: me.ReadsGroups,
 			Running: channel.Runs(c.fs, c.absHome(), box.Telegram)}, err
 	}, func(t testedChannel) {
-		rows := [][2]string{{"bot", "@" + display.Printable(t.Bot)}, {"users", display.Plural(uint64(t.Users), "user", "users")},
-			{"waiting", display.Plural(uint64(t.Waiting), "message", "messages")}, {"running", cmp.Or(map[bool]string{true: "yes"}[t.Running], "no: run crabmem telegram")}}
-		if t.Webhook {
-			rows = append(rows, [2]string{"webhook", "yes: run crabmem telegram --delete-webhook"})
+		row := func(name, text string) { c.Say("%-8s %s", name, text) }
+		row("bot", "@"+display.Printable(t.Bot))
+		row("users", display.Plural(uint64(t.Users), "user", "users"))
+		row("waiting", display.Plural(uint64(t.Waiting), "message", "messages"))
+		if t.Running {
+			row("running", "yes")
+		} else {
+			row("running", "no: run crabmem telegram")
 		}
-		for _, r := range rows {
-			c.Say("%-8s %s", r[0], r[1])
+		if t.Webhook {
+			row("webhook", "yes: run crabmem telegram --delete-webhook")
 		}
 	})
 }

@@ -104,6 +104,7 @@ func (c *app) doctorOptions(timeout time.Duration) (o doctor.Options, err error)
 		}
 		return a, err
 	}
+	o.Telegram = c.telegramConfig
 	o.Skills = func() (*skill.Set, error) { return c.loadSkills(nil) }
 	return o, nil
 }

@@ -189,7 +189,7 @@ If a key with this name exists, add changes nothing and exits with 4.`,
 	fl.StringSliceVar(&f.reads, "reads", nil, "let the key read these `spaces`, too")
 	fl.StringSliceVar(&f.agents, "agents", nil, "let the key talk to these `agents` only")
 	fl.StringVar(&f.expires, "expires", "", "refuse the key after this `time`, such as 30d or 2027-01-31")
-	completeWords(cmd, "trust", levels...)
+	completeWords(cmd, "trust", trust.Levels...)
 	return resultCommand(c, cmd, func(ctx context.Context, args []string) (added gatewayKey, err error) {
 		k := gateway.Key{Name: args[0], Agents: f.agents}
 		if err := gateway.CheckKeyName(k.Name); err != nil {
@@ -212,11 +212,9 @@ If a key with this name exists, add changes nothing and exits with 4.`,
 	})
 }
 
-var levels = []string{string(trust.Untrusted), string(trust.Trusted), string(trust.Admin)}
-
 // levelOf returns the level of --trust.
 func levelOf(text string) (trust.Level, error) {
-	if !slices.Contains(levels, text) {
+	if !slices.Contains(trust.Levels, text) {
 		return "", cli.Usagef("--trust %q: want untrusted, trusted, or admin", text)
 	}
 	return trust.Level(text), nil
@@ -251,12 +249,9 @@ func (c *app) addKey(ctx context.Context, k gateway.Key, level trust.Level, f *k
 	return out, err
 }
 
-// setOrigin sets the table of an identity in config.toml; nil removes it.
+// setOrigin sets an identity's table in config.toml; nil removes it.
 func (c *app) setOrigin(ctx context.Context, identity string, rule json.RawMessage) error {
-	if rule == nil {
-		rule = json.RawMessage("null")
-	}
-	_, err := c.writeConfig(ctx, op.ConfigChange{Keys: []config.Pair{{Key: "origins." + identity, Value: string(rule)}}})
+	_, err := c.writeConfig(ctx, op.ConfigChange{Keys: []config.Pair{originPair(identity, rule)}})
 	return err
 }
 
@@ -266,11 +261,16 @@ func (c *app) moveOrigin(ctx context.Context, r *trust.Rule, to string) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.writeConfig(ctx, op.ConfigChange{Keys: []config.Pair{{Key: "origins." + to, Value: string(rule)}, {Key: "origins." + r.Prefix, Value: "null"}}})
+	_, err = c.writeConfig(ctx, op.ConfigChange{Keys: []config.Pair{originPair(to, rule), originPair(r.Prefix, nil)}})
 	return err
 }
 
-// originRule returns the table of an identity of a level. An empty space is its own.
+// originPair sets an identity's table; nil removes it.
+func originPair(identity string, rule json.RawMessage) config.Pair {
+	return config.Pair{Key: "origins." + identity, Value: cmp.Or(string(rule), "null")}
+}
+
+// originRule returns an identity's table. Without a space, the identity has a separate one.
 func originRule(level trust.Level, space string, reads []string) (json.RawMessage, error) {
 	return display.JSON((&trust.Rule{Level: level, Space: space, Reads: reads}).Table())
 }

@@ -17,7 +17,7 @@ func (c *app) reaches(home, conversation string) error {
 		if err != nil {
 			return err
 		}
-		return telegram.Accepts(c.fs, home, conversation, telegram.Paired(conf.Origins))
+		return telegram.Accepts(c.fs, home, conversation, conf.Origins)
 	}
 	_, rest, _ := strings.Cut(conversation, ":")
 	name, id, _ := strings.Cut(rest, "/")

@@ -52,11 +52,9 @@ crabmem service stop.`,
 	return c.outputs(cmd, of[serviceState]())
 }
 
-const (
-	// serviceName is part of the label, and the name of the file for output outside
-	// the daemon's log.
-	serviceName = "crabmem"
-)
+// serviceName is part of the label, and the name of the file for output outside the daemon's
+// log.
+const serviceName = "crabmem"
 
 // sides are the processes next to the daemon that a service can run, by their commands.
 var sides = map[string]struct{ of, description, fix string }{

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"slices"
 
 	"crabmem/daemon/box"
 	"crabmem/daemon/channel"
@@ -112,23 +111,23 @@ func (c *app) telegramConfig() (telegram.Config, error) {
 	})
 }
 
-// telegramUsers returns a function that reads the users of a bot: allowed_users, and the
-// identities that have a table in config.toml. While a file is invalid, its users stay.
+// telegramUsers returns a function that reads the bot's users again. While a file is invalid,
+// its users stay.
 func (c *app) telegramUsers(conf *telegram.Config, log *slog.Logger) func() []string {
-	listed, paired := conf.Allowed(), []string(nil)
+	listed, rules := *conf, trust.Rules(nil)
 	return func() []string {
 		now, err := telegram.ReadConfig(c.fs, c.absHome(), func(string) (string, error) { return conf.Token, nil })
 		if err == nil {
-			listed = now.Allowed()
+			listed = now
 		}
 		of, oerr := c.loadStructure()
 		if oerr == nil {
-			paired = telegram.Paired(of.Origins)
+			rules = of.Origins
 		}
 		if err := errors.Join(err, oerr); err != nil {
 			log.Error("the users of the bot are not read again", "error", err)
 		}
-		return slices.Concat(listed, paired)
+		return listed.Users(rules)
 	}
 }
 

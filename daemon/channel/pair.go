@@ -3,9 +3,7 @@ package channel
 import (
 	"cmp"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,7 +20,7 @@ const (
 	PairTime   = 10 * time.Minute
 	maxTries   = 3
 	codeLength = 8
-	codeWords  = "0123456789ABCDEFGHJKMNPQRSTVWXYZ" // no letters that look like digits
+	codeDigits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ" // no letters that look like digits
 	maxPairing = 64 << 10                           // bytes of the file
 	pairWait   = 10 * time.Second                   // for the lock
 )
@@ -46,11 +44,11 @@ func Pair(fsys vfs.FS, home, dir string, rule json.RawMessage, now time.Time) (c
 	random := make([]byte, codeLength)
 	rand.Read(random) // never fails
 	for _, b := range random {
-		code += codeWords[b%32 : b%32+1]
+		code += codeDigits[b%32 : b%32+1]
 	}
 	file := pairFile(home, dir)
 	err = vfs.WithLock(fsys, file+".lock", pairWait, func() error {
-		return writePairing(fsys, file, &pairing{sumOf(code), now.Add(PairTime).UTC(), maxTries, rule})
+		return writePairing(fsys, file, &pairing{digest(code), now.Add(PairTime).UTC(), maxTries, rule})
 	})
 	return code[:codeLength/2] + "-" + code[codeLength/2:], err
 }
@@ -86,7 +84,7 @@ func redeem(fsys vfs.FS, file, code string, now time.Time, use func(json.RawMess
 	if err != nil {
 		return false, fmt.Errorf("read %s: %w", file, err)
 	}
-	right := subtle.ConstantTimeCompare([]byte(p.Code), []byte(sumOf(code))) == 1
+	right := subtle.ConstantTimeCompare([]byte(p.Code), []byte(digest(code))) == 1
 	switch p.Tries--; {
 	case !now.Before(p.Expires):
 		return false, closePairing(fsys, file)
@@ -114,16 +112,11 @@ func writePairing(fsys vfs.FS, file string, p *pairing) error {
 	return vfs.WriteFile(fsys, file, 0o600, b)
 }
 
-func sumOf(code string) string {
-	sum := sha256.Sum256([]byte(code))
-	return hex.EncodeToString(sum[:])
-}
-
 // codeOf returns the code that a text is, perhaps after /start, or "".
 func codeOf(text string) string {
 	text = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "/start "))
 	code := strings.ToUpper(strings.ReplaceAll(text, "-", ""))
-	if len(code) != codeLength || strings.Trim(code, codeWords) != "" {
+	if len(code) != codeLength || strings.Trim(code, codeDigits) != "" {
 		return ""
 	}
 	return code

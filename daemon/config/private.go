@@ -33,26 +33,36 @@ func ReadPrivateTOML(fsys vfs.FS, path string, v any) error {
 	return nil
 }
 
-// EditPrivateTOML replaces a file that [ReadPrivateTOML] reads by one with the values that
-// change leaves. Comments, and the lines of other keys, stay. The caller holds the lock of
-// [Locked].
-func EditPrivateTOML(fsys vfs.FS, path string, change func(map[string]any) error) error {
+// EditPrivate replaces a file that [ReadPrivate] reads by the text that change returns, unless
+// it is the same. The caller holds the lock of [Locked].
+func EditPrivate(fsys vfs.FS, path string, change func(old []byte) ([]byte, error)) (changed bool, err error) {
 	old, err := ReadPrivate(fsys, path, maxPrivate)
 	if err != nil {
-		return err
+		return false, err
 	}
-	d, err := parseTOML(old)
-	if err != nil {
-		return tomlError(path, err)
+	text, err := change(old)
+	if err != nil || bytes.Equal(text, old) {
+		return false, err
 	}
-	if err := change(d.tree); err != nil {
-		return err
-	}
-	text, err := editTOML(old, d.tree)
-	if err != nil {
-		return fmt.Errorf("change %s: %w", path, err)
-	}
-	return vfs.WriteFile(fsys, path, 0o600, text)
+	return true, vfs.WriteFile(fsys, path, 0o600, text)
+}
+
+// EditPrivateTOML is EditPrivate for the values of a TOML file. Comments, and the lines of other
+// keys, stay.
+func EditPrivateTOML(fsys vfs.FS, path string, change func(map[string]any)) error {
+	_, err := EditPrivate(fsys, path, func(old []byte) ([]byte, error) {
+		d, err := parseTOML(old)
+		if err != nil {
+			return nil, tomlError(path, err)
+		}
+		change(d.tree)
+		text, err := editTOML(old, d.tree)
+		if err != nil {
+			return nil, fmt.Errorf("change %s: %w", path, err)
+		}
+		return text, nil
+	})
+	return err
 }
 
 // Invalid returns err as the error of a value in a file, or nil if err is nil.

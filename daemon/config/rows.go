@@ -243,7 +243,7 @@ func (e *Embedder) rows() []row {
 
 func originRows(r *trust.Rule) []row {
 	return []row{
-		{"trust", &r.Level, eg{string(trust.Trusted)}, words{string(trust.Untrusted), string(trust.Trusted), string(trust.Admin)}, 0,
+		{"trust", &r.Level, eg{string(trust.Trusted)}, words(trust.Levels), 0,
 			"untrusted, the default; trusted: recall, remember, and forget in the sender's own space; admin: as you"},
 		{"space", &r.Space, eg{PerSender}, nil, 0, "or the name of a space that all of them share"},
 		{"reads", &r.Reads, eg{[]string{"team"}}, nil, 0, "more spaces for recall"},

@@ -27,6 +27,9 @@ const (
 	Admin     Level = "admin"     // everything that the agent may do
 )
 
+// Levels lists the levels' words.
+var Levels = []string{string(Untrusted), string(Trusted), string(Admin)}
+
 // Limits of the space of an untrusted identity with a rule that allows remember.
 const (
 	maxEntries = 100

@@ -9,11 +9,12 @@ import (
 
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/config"
+	"crabmem/daemon/trust"
 )
 
 // Accepts returns an error if the channel of a home does not send texts to a conversation.
-// The users are those of its configuration, and those that a pairing added.
-func Accepts(fsys vfs.FS, home, conversation string, paired []string) error {
+// The rules are those of the home.
+func Accepts(fsys vfs.FS, home, conversation string, rules trust.Rules) error {
 	var c Config
 	if err := config.ReadPrivateTOML(fsys, filepath.Join(home, File), &c); err != nil {
 		return err
@@ -23,7 +24,7 @@ func Accepts(fsys vfs.FS, home, conversation string, paired []string) error {
 		return fmt.Errorf("%q is not a conversation: want the number of a topic after /", conversation)
 	}
 	var listed []string
-	for _, id := range slices.Concat(c.Allowed(), paired) {
+	for _, id := range c.Users(rules) {
 		listed = append(listed, Identity(id))
 	}
 	for _, g := range c.Groups {

@@ -5,6 +5,7 @@ import (
 
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/daemon/trust"
 )
 
 // TestAccepts accepts users, paired users, and listed groups and topics.
@@ -19,7 +20,7 @@ func TestAccepts(t *testing.T) {
 		"tg:-100": true, "tg:-100/5": true, "tg:-100/6": false, "tg:-101": false,
 		"tg-open:-200": true, "tg-open:-200/6": true, "tg:-200": false, "tg-open:-100": false, "tg-open:7": false,
 	} {
-		if err := Accepts(m, "/home", conversation, []string{"8"}); (err == nil) != want {
+		if err := Accepts(m, "/home", conversation, trust.Rules{{Prefix: "tg:8"}}); (err == nil) != want {
 			t.Errorf("%s: %v", conversation, err)
 		}
 	}

@@ -1,7 +1,6 @@
 package telegram
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +18,6 @@ import (
 
 	"github.com/PaulSonOfLars/gotgbot/v2"
 )
-
-const maxConfig = 1 << 20 // bytes
 
 // State describes a bot.
 type State struct {
@@ -62,27 +59,19 @@ func RemoveUser(fsys vfs.FS, home, identity string) error {
 	if err != nil {
 		return fmt.Errorf("remove user: %w", err)
 	}
-	return config.EditPrivateTOML(fsys, filepath.Join(home, File), func(values map[string]any) error {
+	return config.EditPrivateTOML(fsys, filepath.Join(home, File), func(values map[string]any) {
 		users, _ := values["allowed_users"].([]any)
 		values["allowed_users"] = slices.DeleteFunc(users, func(u any) bool { return u == any(id) })
-		return nil
 	})
 }
 
 // MoveGroup replaces a group's ID in the tables of groups and routes. It returns false if they
 // do not contain the ID. The caller holds the lock of [config.Locked].
 func MoveGroup(fsys vfs.FS, home string, from, to int64) (moved bool, err error) {
-	path := filepath.Join(home, File)
-	old, err := config.ReadPrivate(fsys, path, maxConfig)
-	if err != nil {
-		return false, err
-	}
 	id := regexp.MustCompile(`\b(id|chat)(\s*=\s*)` + strconv.FormatInt(from, 10) + `\b`)
-	text := id.ReplaceAll(old, []byte("${1}${2}"+strconv.FormatInt(to, 10)))
-	if bytes.Equal(text, old) {
-		return false, nil
-	}
-	return true, vfs.WriteFile(fsys, path, 0o600, text)
+	return config.EditPrivate(fsys, filepath.Join(home, File), func(old []byte) ([]byte, error) {
+		return id.ReplaceAll(old, []byte("${1}${2}"+strconv.FormatInt(to, 10))), nil
+	})
 }
 
 // GroupIdentities returns the prefixes of identities that a group's messages have.

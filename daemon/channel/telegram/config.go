@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -89,12 +90,19 @@ func (c *Config) check() error {
 	return err
 }
 
-// Allowed returns the senders whose messages the channel accepts.
+// Allowed returns the senders that allowed_users lists.
 func (c *Config) Allowed() (list []string) {
 	for _, id := range c.AllowedUsers {
 		list = append(list, strconv.FormatInt(id, 10))
 	}
 	return list
+}
+
+// Users returns the senders that are listed or paired, in order.
+func (c *Config) Users(rules trust.Rules) []string {
+	list := slices.Concat(c.Allowed(), Paired(rules))
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // Identity returns a sender's identity.

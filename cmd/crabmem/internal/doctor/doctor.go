@@ -1,6 +1,7 @@
 // Package doctor checks what crabmem needs on a machine: the home, the store,
 // sessions, skills, crons, the configuration, providers, the daemon, MCP clients,
-// components, the gateway, the Telegram bot, the disk, logs, and the clock. It changes nothing.
+// components, the gateway, the Telegram bot, the disk, logs, and the clock. It does not change
+// them.
 package doctor
 
 import (
@@ -14,6 +15,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/cmd/crabmem/internal/mcpclient"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/channel/telegram"
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
 	"crabmem/daemon/service"
@@ -68,6 +70,8 @@ type Options struct {
 	// no_skills. CheckSessions also returns the IDs of the sessions.
 	CheckStore, CheckSkills func() (*Report, error)
 	CheckSessions           func() (*Report, map[string]bool, error)
+	// Telegram reads the configuration of the bot with its token.
+	Telegram func() (telegram.Config, error)
 	// Skills loads the skills of the home.
 	Skills func() (*skill.Set, error)
 }

@@ -10,7 +10,6 @@ import (
 	"crabmem/daemon/channel/telegram"
 	"crabmem/daemon/config"
 	"crabmem/daemon/display"
-	"crabmem/daemon/secret"
 )
 
 // checkTelegram looks whether the bot's configuration can be read, whether Telegram accepts the
@@ -19,21 +18,14 @@ func (d *doctor) checkTelegram(ctx context.Context) {
 	if _, err := d.FS.Lstat(filepath.Join(d.Home, telegram.File)); missing(err) {
 		return
 	}
-	store := &secret.Store{FS: d.FS, Home: d.Home, Keyring: secret.System(d.Getenv)}
-	conf, err := telegram.ReadConfig(d.FS, d.Home, func(name string) (string, error) {
-		values, err := store.Open()
-		if err != nil {
-			return "", err
-		}
-		return values.Get(name)
-	})
+	conf, err := d.Telegram()
 	if err != nil {
 		d.broken("telegram", err)
 		return
 	}
-	users := len(conf.AllowedUsers)
+	users := len(conf.Allowed())
 	if of, err := config.LoadStructure(d.FS, d.Home, d.Getenv); err == nil { // checkConfig reports errors
-		users += len(telegram.Paired(of.Origins))
+		users = len(conf.Users(of.Origins))
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
 	defer cancel()

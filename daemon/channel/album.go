@@ -42,24 +42,8 @@ func (l *loop) began() time.Time {
 	return l.begun
 }
 
-// signal ends a pause of the worker. The caller holds mu.
-func (w *worker) signal() {
-	select {
-	case w.woken <- struct{}{}:
-	default:
-	}
-}
-
-// pause waits until a message arrives, the time is over, or ctx ends.
-func (w *worker) pause(d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-w.woken:
-	case <-w.ctx.Done():
-	}
-}
+// signal ends the worker's pause, or its next one.
+func (w *worker) signal() { signal(w.woken) }
 
 // due returns how long to wait for more of a turn's messages. Others follow if isCut is set.
 // The times of a message that arrived before begun, when another process ran, begin then.

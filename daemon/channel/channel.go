@@ -249,13 +249,26 @@ func (l *loop) add(f *box.File, turn string, kind box.Kind, text string) {
 }
 
 // Pause waits, and returns false if ctx ended.
-func Pause(ctx context.Context, d time.Duration) bool {
+func Pause(ctx context.Context, d time.Duration) bool { return pause(ctx, d, nil) }
+
+// pause is Pause, which a signal to c also ends.
+func pause(ctx context.Context, d time.Duration, c <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 		return true
+	case <-c:
+		return true
 	case <-ctx.Done():
 		return false
+	}
+}
+
+// signal ends the active pause that c ends, or the next one.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }

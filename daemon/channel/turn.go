@@ -91,7 +91,7 @@ func (w *worker) next() (turn *box.Turn, did bool, err error) {
 	switch {
 	case err != nil:
 	case do.wait > 0:
-		w.pause(do.wait)
+		pause(w.ctx, do.wait, w.woken)
 	case do.file.File != "":
 		err = w.fetch(&do.file)
 	}

@@ -88,25 +88,19 @@ func (w *worker) answerWork() (did bool, err error) {
 
 // followWork signals the events of work, and each lost connection, until ctx ends.
 func (l *loop) followWork() {
-	signal := func() {
-		select {
-		case l.worked <- struct{}{}:
-		default:
-		}
-	}
 	for wait := firstWait; l.ctx.Err() == nil; wait = min(2*wait, maxWait) {
 		d, release := l.Daemon("")
 		err := op.FollowEvents.Each(l.ctx, d, op.EventFilter{}, func(e agent.Event) error {
 			wait = firstWait
 			if e.Kind == agent.WorkWaiting || e.Kind == agent.WorkEnded {
-				signal()
+				signal(l.worked)
 			}
 			return nil
 		})
 		release()
 		l.Log.Debug("events of work end", "error", err)
 		Pause(l.ctx, wait)
-		signal()
+		signal(l.worked)
 	}
 }
 
@@ -120,13 +114,7 @@ func (l *loop) askForWork() {
 				l.Log.Debug("questions of work", "error", err)
 			}
 		}
-		late := time.NewTimer(every)
-		select {
-		case <-l.worked:
-		case <-late.C:
-		case <-l.ctx.Done():
-		}
-		late.Stop()
+		pause(l.ctx, every, l.worked)
 	}
 }
 

@@ -214,16 +214,7 @@ func (r *run) closeAsked(ctx context.Context) error {
 // serve sends texts and answers of a run until ctx ends.
 func (r *run) serve(ctx context.Context) {
 	for wait := firstWait; ctx.Err() == nil; {
-		did, err := r.send()
-		if !did && err == nil {
-			did, err = r.unbutton()
-		}
-		if !did && err == nil {
-			did, err = r.reply(ctx)
-		}
-		if !did && err == nil {
-			did, err = r.answerWork()
-		}
+		did, err := oneOf(r.send, r.unbutton, func() (bool, error) { return r.reply(ctx) }, r.answerWork)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			r.Log.Error("a question pauses", "conversation", r.conversation, "wait", wait, "error", err)
@@ -366,11 +357,9 @@ func (l *loop) answers(m *Message, to *box.Message) (ok bool, err error) {
 			case m.Button == "" && m.Album == "" && q.State != box.Asking && !strings.HasPrefix(m.Text, "/") && strings.TrimSpace(m.Text) != "":
 				to.Ask = q.Seq
 			case m.Button != "":
-				for n, b := range buttonsOf(q) {
-					if b.Data == m.Button {
-						*to, ok = box.Message{Agent: to.Agent, Content: cmp.Or(strings.TrimSpace(q.Labels[n]), strconv.Itoa(n+1)), Ask: q.Seq, Button: true}, true
-						learned, q.Remote = q.Remote == "", m.Of
-					}
+				if n := slices.IndexFunc(buttonsOf(q), func(b Button) bool { return b.Data == m.Button }); n >= 0 {
+					*to, ok = box.Message{Agent: to.Agent, Content: cmp.Or(strings.TrimSpace(q.Labels[n]), strconv.Itoa(n+1)), Ask: q.Seq, Button: true}, true
+					learned, q.Remote = q.Remote == "", m.Of
 				}
 			}
 		}

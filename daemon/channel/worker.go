@@ -66,13 +66,7 @@ func (w *worker) work() {
 // step sends the oldest text, or else removes buttons, sends an answer to work, or answers the
 // oldest messages. It returns false if nothing is to be done.
 func (w *worker) step() (did bool, err error) {
-	if did, err := w.send(); did || err != nil {
-		return did, err
-	}
-	if did, err := w.unbutton(); did || err != nil {
-		return did, err
-	}
-	if did, err := w.answerWork(); did || err != nil {
+	if did, err := oneOf(w.send, w.unbutton, w.answerWork); did || err != nil {
 		return did, err
 	}
 	turn, did, err := w.next()
@@ -80,6 +74,16 @@ func (w *worker) step() (did bool, err error) {
 		return did, err
 	}
 	return true, w.answer(turn)
+}
+
+// oneOf calls functions in order until one of them has an effect or an error.
+func oneOf(list ...func() (did bool, err error)) (did bool, err error) {
+	for _, f := range list {
+		if did, err = f(); did || err != nil {
+			break
+		}
+	}
+	return did, err
 }
 
 // answer runs a turn, and stores its answer.
@@ -91,7 +95,7 @@ func (w *worker) answer(t *box.Turn) error {
 		w.cancel = nil
 		w.mu.Unlock()
 	}()
-	if ok, err := w.begin(cancel); !ok || err != nil {
+	if ok, err := w.setCancel(cancel); !ok || err != nil {
 		return err // next finds the command
 	}
 	answer, text := w.run(ctx, t)
@@ -120,9 +124,9 @@ func (w *worker) answer(t *box.Turn) error {
 	})
 }
 
-// begin stores cancel, with which wake ends a turn's run. It returns false if a command to stop
-// arrived after next read the file: wake found no run then.
-func (w *worker) begin(cancel context.CancelFunc) (ok bool, err error) {
+// setCancel stores cancel, with which wake ends a turn's run. It returns false if a command to
+// stop arrived after next read the file: wake found no run then.
+func (w *worker) setCancel(cancel context.CancelFunc) (ok bool, err error) {
 	w.mu.Lock()
 	w.cancel = cancel
 	w.mu.Unlock()

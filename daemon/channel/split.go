@@ -28,10 +28,10 @@ func Split(text string, limit int) (parts []string) {
 		if open != "" {
 			begin = open + "\n"
 		}
-		if units(begin)+units(text) <= limit {
+		if Units(begin)+Units(text) <= limit {
 			return append(parts, begin+strings.TrimRight(text, " \n"))
 		}
-		n := cut(text, limit-units(begin)-len("\n"+fence))
+		n := cut(text, limit-Units(begin)-len("\n"+fence))
 		part := begin + strings.TrimRight(text[:n], " \n")
 		text = text[n:]
 		if open = openFence(part); open != "" {
@@ -44,8 +44,8 @@ func Split(text string, limit int) (parts []string) {
 	}
 }
 
-// units returns the number of UTF-16 units.
-func units(s string) (n int) {
+// Units returns the number of UTF-16 units.
+func Units(s string) (n int) {
 	for _, r := range s {
 		n += unitsOf(r)
 	}

@@ -8,7 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"unicode/utf16"
+
+	"crabmem/daemon/channel"
 
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/parser"
@@ -34,7 +35,7 @@ func visible(s string) int {
 		b.WriteString(before)
 		_, s, _ = strings.Cut(rest, ">")
 	}
-	return len(utf16.Encode([]rune(html.UnescapeString(b.String()))))
+	return channel.Units(html.UnescapeString(b.String()))
 }
 
 // htmlWriter renders the nodes of a text.
@@ -58,7 +59,7 @@ func (r *htmlWriter) blocks(n ast.Node, between string) string {
 func (r *htmlWriter) block(n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.Heading:
-		return r.tag("b", n)
+		return r.tag("b", "", n)
 	case *ast.ThematicBreak:
 		return "———"
 	case *ast.List:
@@ -136,7 +137,8 @@ func code(info, s string) string {
 }
 
 // tag renders the inline nodes in a node between tags, unless they are open or contain no text.
-func (r *htmlWriter) tag(name string, n ast.Node) string {
+// The first tag has the attributes, each after a space.
+func (r *htmlWriter) tag(name, attributes string, n ast.Node) string {
 	if slices.Contains(r.open, name) {
 		return r.inlines(n)
 	}
@@ -146,7 +148,7 @@ func (r *htmlWriter) tag(name string, n ast.Node) string {
 	if strings.TrimSpace(s) == "" {
 		return s
 	}
-	return "<" + name + ">" + s + "</" + name + ">"
+	return "<" + name + attributes + ">" + s + "</" + name + ">"
 }
 
 // inlines renders the inline nodes in a node.
@@ -169,7 +171,7 @@ func (r *htmlWriter) inline(n ast.Node) string {
 	case *ast.String:
 		return html.EscapeString(string(n.Value))
 	case *ast.Emphasis:
-		return r.tag([]string{"i", "b"}[min(n.Level, 2)-1], n)
+		return r.tag([]string{"i", "b"}[min(n.Level, 2)-1], "", n)
 	case *ast.CodeSpan:
 		var s strings.Builder
 		for c := n.FirstChild(); c != nil; c = c.NextSibling() {
@@ -198,11 +200,8 @@ func (r *htmlWriter) link(n ast.Node, to, title []byte, tag bool) string {
 	}
 	u, err := url.Parse(address)
 	if tag = tag && err == nil && len(title) == 0 && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && !slices.Contains(r.open, "a"); tag {
-		r.open = append(r.open, "a")
-		s := r.inlines(n)
-		r.open = r.open[:len(r.open)-1]
-		if strings.TrimSpace(s) != "" {
-			return `<a href="` + html.EscapeString(address) + `">` + s + "</a>"
+		if s := r.tag("a", ` href="`+html.EscapeString(address)+`"`, n); strings.TrimSpace(s) != "" {
+			return s
 		}
 	}
 	return strings.TrimSpace(r.inlines(n) + " (" + html.EscapeString(address) + ")")

@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf16"
 
 	"crabmem/bm25/clip"
 	"crabmem/daemon/box"
@@ -79,7 +78,7 @@ func (b *bot) messageOf(m *message) (channel.Message, bool) {
 	if strings.TrimSpace(out.Text) == "" {
 		out.Text, out.NoText = "", true
 	}
-	out.Full = len(utf16.Encode([]rune(m.Text))) >= fullText
+	out.Full = channel.Units(m.Text) >= fullText
 	return out, true
 }
 

@@ -116,7 +116,12 @@ func (a *API) send(s Sent) (any, error) {
 	a.message++
 	s.ID = a.message
 	a.sent = append(a.sent, s)
-	return map[string]any{"message_id": s.ID, "date": 1, "chat": map[string]any{"id": s.Chat, "type": "private"}, "text": s.Text}, nil
+	return s.result(), nil
+}
+
+// result returns the message as the API does.
+func (s *Sent) result() map[string]any {
+	return map[string]any{"message_id": s.ID, "date": 1, "chat": map[string]any{"id": s.Chat, "type": "private"}, "text": s.Text}
 }
 
 // edit changes a message of the bot.
@@ -135,7 +140,7 @@ func (a *API) edit(chat, id int64, change func(*Sent)) (any, error) {
 			return nil, err
 		}
 		a.sent[i] = s
-		return map[string]any{"message_id": id, "date": 1, "chat": map[string]any{"id": chat, "type": "private"}, "text": s.Text}, nil
+		return s.result(), nil
 	}
 	return nil, fmt.Errorf("message to edit not found: %d", id)
 }

@@ -15,15 +15,15 @@ const unreadable = "Only text can be read yet. Pictures, voice messages, and fil
 
 // photo adds a picture of user 7, in an album unless album is empty, and returns its ID.
 func (r *rig) photo(album, caption string) int64 {
-	fields := map[string]any{"from": map[string]any{"id": int64(7)}, "chat": map[string]any{"id": int64(7), "type": "private"},
-		"photo": []map[string]any{{"file_id": "small", "file_size": 90}, {"file_id": "large", "file_size": 2048}}}
+	m := privateMessage(7)
+	m["photo"] = []fields{{"file_id": "small", "file_size": 90}, {"file_id": "large", "file_size": 2048}}
 	if album != "" {
-		fields["media_group_id"] = album
+		m["media_group_id"] = album
 	}
 	if caption != "" {
-		fields["caption"] = caption
+		m["caption"] = caption
 	}
-	return r.api.Message(fields)
+	return r.api.Message(m)
 }
 
 // full is a text of the largest length, with a character of two units.

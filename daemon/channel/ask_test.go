@@ -52,12 +52,7 @@ func (r *rig) press(button int) {
 // noButtons checks that no message has a button, and that no question is open.
 func (r *rig) noButtons() {
 	r.t.Helper()
-	synctest.Wait()
-	for _, s := range r.api.Sent() {
-		if len(s.Buttons) > 0 {
-			r.t.Errorf("buttons below %q", s.Text)
-		}
-	}
+	r.noButtonsBelow()
 	for _, f := range files(r.m) {
 		if len(f.Questions) > 0 {
 			r.t.Errorf("questions %+v", f.Questions)
@@ -122,7 +117,6 @@ func TestManyOptions(t *testing.T) {
 		r.asks(q)
 		r.start()
 		r.api.Text(7, "tea")
-		synctest.Wait()
 		r.noButtonsBelow()
 		r.api.Text(7, "o12")
 		synctest.Wait()
@@ -133,6 +127,8 @@ func TestManyOptions(t *testing.T) {
 }
 
 func (r *rig) noButtonsBelow() {
+	r.t.Helper()
+	synctest.Wait()
 	for _, s := range r.api.Sent() {
 		if len(s.Buttons) > 0 {
 			r.t.Errorf("buttons below %q", s.Text)

@@ -15,7 +15,9 @@ import (
 
 // attach adds a user's message with a file.
 func (r *rig) attach(user int64, kind, caption string, file map[string]any) {
-	r.api.Message(map[string]any{"from": map[string]any{"id": user}, "chat": map[string]any{"id": user, "type": "private"}, kind: file, "caption": caption})
+	m := privateMessage(user)
+	m[kind], m["caption"] = file, caption
+	r.api.Message(m)
 }
 
 // document describes a text file.

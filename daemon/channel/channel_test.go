@@ -69,7 +69,8 @@ func TestRedelivery(t *testing.T) {
 	race.Skip(t)
 	bubble(t, func(r *rig) {
 		r.start()
-		message := map[string]any{"from": map[string]any{"id": int64(7)}, "chat": map[string]any{"id": int64(7), "type": "private"}, "text": "hello"}
+		message := privateMessage(7)
+		message["text"] = "hello"
 		id := r.api.Message(message)
 		r.want("HELLO")
 		time.Sleep(47 * time.Hour)
@@ -324,7 +325,7 @@ func TestManyConversations(t *testing.T) {
 		r.ignores = true
 		r.start()
 		for i := range 300 {
-			r.api.Message(fields{"from": fields{"id": int64(7)}, "chat": fields{"id": int64(7), "type": "private"}, "text": "x", "is_topic_message": true, "message_thread_id": int64(2 + i)})
+			r.topic(7, int64(2+i), "x")
 		}
 		r.api.Text(7, "hello")
 		time.Sleep(time.Hour)

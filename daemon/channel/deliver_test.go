@@ -41,7 +41,6 @@ func delivery(m *faultfs.Mem) (state string) {
 // TestDeliver sends texts that the daemon adds, once, in parts, also to a person who has sent no
 // message. The state of the delivery is that of its parts.
 func TestDeliver(t *testing.T) {
-	missing := "Part 1 of 1 of this answer may be missing: its delivery was not confirmed."
 	for fault, want := range map[telegramtest.Fault]struct{ texts, state string }{
 		"":                        {"news", "sent"},
 		telegramtest.NoConnection: {"news", "sent"},
@@ -88,24 +87,24 @@ func TestDeliver(t *testing.T) {
 // text. The text is sent once, or its delivery is unknown or failed.
 func TestDeliverCrashes(t *testing.T) {
 	race.Skip(t)
-	for _, made := range []control{noMistake, sendsFirst, forgets} {
+	for _, mistake := range []control{noMistake, sendsFirst, forgets} {
 		found, points := []string(nil), 0
 		for _, kill := range []bool{false, true} {
 			for call, hit := 1, true; hit; call++ {
 				var bad string
-				if bad, hit = deliverCrash(t, call, kill, made); bad != "" {
+				if bad, hit = deliverCrash(t, call, kill, mistake); bad != "" {
 					found = append(found, fmt.Sprintf("call %d, kill %v: %s", call, kill, bad))
 				}
 				points++
 			}
 		}
-		if made == noMistake && len(found) > 0 || made != noMistake && found == nil || points < 20 {
-			t.Errorf("%q: %d crashes: %s", made, points, strings.Join(found, "\n"))
+		if mistake == noMistake && len(found) > 0 || mistake != noMistake && found == nil || points < 20 {
+			t.Errorf("%q: %d crashes: %s", mistake, points, strings.Join(found, "\n"))
 		}
 	}
 }
 
-func deliverCrash(t *testing.T, call int, kill bool, made control) (bad string, hit bool) {
+func deliverCrash(t *testing.T, call int, kill bool, mistake control) (bad string, hit bool) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.start()
@@ -136,7 +135,7 @@ func deliverCrash(t *testing.T, call int, kill bool, made control) (bad string, 
 		synctest.Wait()
 		r.m.Hook = nil
 		r.m = disk
-		spoil(t, r.m, made)
+		spoil(t, r.m, mistake)
 		r.start()
 		if err := deliver(r.m, "tg:7", "c5.1", "news"); err != nil { // the daemon repeats what is owed
 			t.Error(err)

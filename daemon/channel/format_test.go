@@ -14,7 +14,6 @@ import (
 // TestFormat: the answer of an agent has formatting, and a notice or a question has none. A
 // text that the API refuses, or that is too long with formatting, is sent without.
 func TestFormat(t *testing.T) {
-	missing := "Part 1 of 1 of this answer may be missing: its delivery was not confirmed."
 	long := "- a" + strings.Repeat("\nb", 1900) // each line is indented
 	for name, c := range map[string]struct {
 		format, text, html, visible string

@@ -2,6 +2,7 @@ package channel_test
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -130,7 +131,7 @@ func TestMalformedUpdates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(r *rig) {
 				r.allowed = append(r.allowed, "9")
-				bad["from"], bad["chat"] = fields{"id": int64(9)}, fields{"id": int64(9), "type": "private"}
+				maps.Copy(bad, privateMessage(9))
 				r.api.Message(bad)
 				r.api.Text(7, "hello")
 				r.start()

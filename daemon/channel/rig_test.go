@@ -219,6 +219,14 @@ func (r *rig) sent() (list []string) {
 // pic is the line about a picture. In texts that a test wants, @ stands for it.
 const pic = "\n[channel: photo, 2.0 KiB]"
 
+// missing is the notice about a text of one part with an unknown outcome.
+const missing = "Part 1 of 1 of this answer may be missing: its delivery was not confirmed."
+
+// privateMessage returns the fields of a user's message in a private chat.
+func privateMessage(user int64) fields {
+	return fields{"from": fields{"id": user}, "chat": fields{"id": user, "type": "private"}}
+}
+
 // want compares the texts that the bot sent.
 func (r *rig) want(texts ...string) {
 	r.t.Helper()

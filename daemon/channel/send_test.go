@@ -14,7 +14,6 @@ import (
 // TestSendFaults: each outcome of a request has its rule. Only a text that the platform
 // certainly did not get is sent again.
 func TestSendFaults(t *testing.T) {
-	missing := "Part 1 of 1 of this answer may be missing: its delivery was not confirmed."
 	for fault, want := range map[telegramtest.Fault]struct {
 		texts string // that the bot sent
 		state string // of the answer
@@ -103,7 +102,7 @@ func TestCrashWhileSending(t *testing.T) {
 			r.m = crash
 			r.start()
 			if delivered {
-				r.want("HELLO", "Part 1 of 1 of this answer may be missing: its delivery was not confirmed.")
+				r.want("HELLO", missing)
 			} else {
 				r.want("HELLO", "HELLO") // the first one is of a process that continued: its disk is lost
 			}

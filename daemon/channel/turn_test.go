@@ -161,6 +161,13 @@ func TestHelp(t *testing.T) {
 	})
 }
 
+// topic adds a user's text in a topic of a private chat.
+func (r *rig) topic(user, topic int64, text string) {
+	m := privateMessage(user)
+	m["is_topic_message"], m["message_thread_id"], m["text"] = true, topic, text
+	r.api.Message(m)
+}
+
 // TestTopic: a topic is a separate conversation of the same identity.
 func TestTopic(t *testing.T) {
 	bubble(t, func(r *rig) {
@@ -168,7 +175,7 @@ func TestTopic(t *testing.T) {
 		r.start()
 		r.api.Text(7, "1")
 		synctest.Wait()
-		r.api.Message(map[string]any{"from": map[string]any{"id": int64(7)}, "chat": map[string]any{"id": int64(7), "type": "private"}, "is_topic_message": true, "message_thread_id": 42, "text": "2"})
+		r.topic(7, 42, "2")
 		r.want("1", "This is a new session: crab_tg-7_2", "2")
 		if sent := r.api.Sent(); sent[2].Topic != 42 || sent[0].Topic != 0 {
 			t.Errorf("topics: %+v", sent)

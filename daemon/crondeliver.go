@@ -17,8 +17,8 @@ import (
 	"crabmem/daemon/usage"
 )
 
-// checkDeliver returns an error if the runs of an entry may not deliver to its target: the
-// owner's to each conversation of a channel, those of another maker to its own.
+// checkDeliver returns an error if an entry may not deliver to its target. The owner's entries
+// may deliver to each conversation of a channel, another maker's entries to the maker's own.
 func (d *Daemon) checkDeliver(c *cron.Cron) error {
 	if c.Deliver == "" {
 		return nil
@@ -43,7 +43,7 @@ func (d *Daemon) deliverCron(ctx context.Context, c *cron.Cron, run *session.Run
 		return errors.Join(d.loaded.Run(ctx, run), err)
 	}
 	owed := box.Delivery{Source: sourceOf(c), Key: fmt.Sprintf("c%d.%d", c.ID, d.now().Unix()), Session: run.Session.StoredID(), Tell: c.Wake}
-	err := d.finish(c.Deliver, owed.Source, true) // of an earlier run whose work has not ended
+	err := d.finish(c.Deliver, owed.Source, true) // an earlier run's work may not have ended
 	if err == nil {
 		err = d.changeBox(c.Deliver, func(f *box.File) bool {
 			f.Owe(owed)
@@ -72,7 +72,7 @@ func (s *scheduler) recoverCrons(ctx context.Context) {
 			if !strings.HasPrefix(o.Source, cronSource) {
 				continue
 			}
-			s.runs.Go(func() { // until the work of the session has ended, or ctx ends
+			s.runs.Go(func() { // until the session's work has ended, or ctx ends
 				if err := s.d.finishCron(ctx, conversation, o); err != nil && ctx.Err() == nil {
 					s.d.log.Error("deliver the text of a cron entry", "session", o.Session, "conversation", conversation, "error", err)
 				}
@@ -92,8 +92,7 @@ func (d *Daemon) delivery(out *op.Cron, c *cron.Cron) {
 	}
 }
 
-// ownConversation returns the conversation of a session to which the entries of a sender deliver,
-// or "".
+// ownConversation returns a session's conversation, to which a sender's entries deliver, or "".
 func (d *Daemon) ownConversation(t *agent.Turn, sender string) string {
 	c := cron.Cron{Sender: sender, Deliver: d.conversationOf(t.Session.Log.ID(), t.Session.CreatedBy)}
 	if d.checkDeliver(&c) != nil {

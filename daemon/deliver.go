@@ -97,8 +97,7 @@ func (s output) join(texts []string, failed bool) output {
 	return s
 }
 
-// isKey reports whether the line of a user message has a key as its request, or in its list
-// work.
+// isKey reports whether a user message's line has a key as its request, or in its list work.
 func isKey(line []byte, key string) bool {
 	return requestIn(line) == key || slices.Contains(record.WorkKeys(line), key)
 }
@@ -125,12 +124,12 @@ func (d *Daemon) changeBox(conversation string, change func(*box.File) bool) err
 	return box.Change(d.fs, d.home, conversation, d.now, change)
 }
 
-// readBox returns the content of a conversation's file.
+// readBox returns a conversation's content.
 func (d *Daemon) readBox(conversation string) (box.File, error) {
 	return box.Load(d.fs, d.home, conversation, d.now)
 }
 
-// conversationOf returns the conversation that receives the texts of a session, or "".
+// conversationOf returns the conversation that receives a session's texts, or "".
 func (d *Daemon) conversationOf(id, creator string) (conversation string) {
 	if box.DirOf(creator) == "" {
 		return ""
@@ -144,7 +143,7 @@ func (d *Daemon) conversationOf(id, creator string) (conversation string) {
 	return conversation
 }
 
-// oweWake stores that the conversation of a session is to receive the texts of a wake.
+// oweWake stores that a session's conversation is to receive a wake's texts.
 func (d *Daemon) oweWake(id, creator, key string) error {
 	conversation := d.conversationOf(id, creator)
 	if conversation == "" {
@@ -159,14 +158,14 @@ func (d *Daemon) oweWake(id, creator, key string) error {
 	}
 	return d.changeBox(conversation, func(f *box.File) bool {
 		if old := f.Delivery(id); old != nil && old.State == box.Owed {
-			return false // of a wake that a stop interrupted
+			return false // a stop interrupted an earlier wake
 		}
 		f.Owe(box.Delivery{Source: id, Key: key, Session: id})
 		return true
 	})
 }
 
-// settleWake delivers the texts of a wake that has ended.
+// settleWake delivers an ended wake's texts.
 func (d *Daemon) settleWake(id, creator string) error {
 	conversation := d.conversationOf(id, creator)
 	if conversation == "" {
@@ -175,7 +174,7 @@ func (d *Daemon) settleWake(id, creator string) error {
 	return d.finish(conversation, id, true)
 }
 
-// finish adds the text of a source to a conversation, if it is owed. ended is set if the run has
+// finish adds a source's text to a conversation, if it is owed. ended is set if the run has
 // ended; otherwise only a run with an answer has.
 func (d *Daemon) finish(conversation, source string, ended bool) error {
 	f, err := d.readBox(conversation)
@@ -209,14 +208,14 @@ func (d *Daemon) finish(conversation, source string, ended bool) error {
 	})
 }
 
-// cronSource begins the sources of cron entries; the ID and a digest of the entry follow.
+// cronSource begins a cron entry's source; the entry's ID and digest follow.
 const cronSource = "cron/"
 
 // pause is the time between two looks at open work, which a cron run waits for.
 const pause = time.Second
 
-// finishCron delivers the text of a cron run after its work has ended. A stop of the daemon
-// leaves it owed: the next start delivers it.
+// finishCron delivers a cron run's text after the run's work has ended. If the daemon stops, the
+// text stays owed, and the next start delivers it.
 func (d *Daemon) finishCron(ctx context.Context, conversation string, owed box.Delivery) error {
 	info, err := d.sessions.Read(owed.Session)
 	if err == nil {

@@ -216,7 +216,7 @@ func completeCronIDs(c *app) cobra.CompletionFunc {
 	})
 }
 
-// completeCommands completes the names of a command and of those under it.
+// completeCommands completes the names of commands and their subcommands.
 func completeCommands(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	var names []string
 	of, rest, err := cmd.Root().Find(args)

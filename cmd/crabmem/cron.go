@@ -76,7 +76,7 @@ func cronLine(e *op.Cron, zone *time.Location) string {
 	return fmt.Sprintf("%3d  %-15s %s in %s (%s)", e.ID, e.Schedule, what, in, strings.Join(notes, ", "))
 }
 
-// deliverNote describes the target of an entry, and its newest delivery.
+// deliverNote describes an entry's target and its newest delivery.
 func deliverNote(e *op.Cron) string {
 	note := "delivers to " + e.Deliver
 	if d := e.Delivery; d != nil {

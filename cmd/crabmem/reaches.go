@@ -10,7 +10,7 @@ import (
 	"crabmem/daemon/gateway"
 )
 
-// reaches returns an error if no channel of a home delivers to a conversation of a platform.
+// reaches returns an error if a home has no channel that delivers to a conversation.
 func (c *app) reaches(home, conversation string) error {
 	if box.DirOf(conversation) == box.Telegram {
 		conf, err := c.loadStructure()

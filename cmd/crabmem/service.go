@@ -107,7 +107,7 @@ type serviceState struct {
 	what string
 }
 
-// running sets whether the process of the service responds.
+// running sets whether the service's process responds.
 func (st *serviceState) running(ctx context.Context, c *app) error {
 	switch c.side {
 	case box.Telegram:
@@ -214,7 +214,7 @@ func (c *app) logsFix(log string) string {
 	return "see crabmem service logs and " + filepath.Join(filepath.Dir(log), serviceName+".log")
 }
 
-// sideFlag returns the flag for the commands of a fix.
+// sideFlag returns the flag for a fix's commands.
 func (c *app) sideFlag() string {
 	if c.side == "" {
 		return ""

@@ -100,7 +100,7 @@ refuses the token. The command logs to standard error.`,
 	return c.outputs(cmd, of[webhookDeleted]())
 }
 
-// telegramConfig reads the configuration of the bot with its token.
+// telegramConfig reads the bot's configuration with its token.
 func (c *app) telegramConfig() (telegram.Config, error) {
 	return telegram.ReadConfig(c.fs, c.absHome(), func(name string) (string, error) {
 		values, err := c.secrets().Open()

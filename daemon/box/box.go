@@ -31,9 +31,9 @@ var Dirs = []string{Webhook, Telegram}
 // The limits of a Box.
 const (
 	maxConversations = 1_000
-	maxFile          = 8 << 20 // bytes of the texts of a conversation
+	maxFile          = 8 << 20 // bytes of a conversation's texts
 	maxRead          = 4 * maxFile
-	maxDone          = 10_000  // IDs of answered messages of a conversation
+	maxDone          = 10_000  // IDs of answered messages, in a conversation
 	answerSize       = 1 << 10 // bytes that an answer counts in addition to its text
 	maxWaiting       = 256     // messages of one owner without an answer
 	maxOwned         = maxConversations / 4
@@ -55,7 +55,7 @@ func withLock(fsys vfs.FS, home, dir string, change func() error) (err error) {
 	return cmp.Or(err, lerr)
 }
 
-// ErrCorrupt is the error of a file that no later read can decode.
+// ErrCorrupt is returned for a file that no later read can decode.
 var ErrCorrupt = errors.New("the file is corrupt")
 
 // Errors of Add.
@@ -155,7 +155,8 @@ func (b *Box) Waiting() (list []string) {
 	return list
 }
 
-// Conversation returns the conversation of a session with a turn in the last 30 days, or "".
+// Conversation returns the conversation with a session whose last turn is at most 30 days old,
+// or "".
 func (b *Box) Conversation(session string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -21,11 +21,11 @@ type Channel struct {
 // Received describes how a channel joins a message with others.
 type Received struct {
 	Sent   time.Time `json:"sent,omitzero"`     // by the platform's clock
-	Album  string    `json:"album,omitempty"`   // the platform's ID of the album that contains it
+	Album  string    `json:"album,omitempty"`   // the album's ID on the platform
 	Full   bool      `json:"full,omitempty"`    // the text has the largest length: more may follow
 	NoText bool      `json:"no_text,omitempty"` // the person wrote no text: it may follow
-	File   string    `json:"file,omitempty"`    // the platform's ID of a text file, until the channel fetched it
-	// FileText follows Content: the text of File, between two lines of the channel.
+	File   string    `json:"file,omitempty"`    // a text file's ID on the platform, until the channel fetched it
+	// FileText follows Content: File's text, between two lines of the channel.
 	FileText string `json:"file_text,omitempty"`
 
 	// In a group only.
@@ -37,10 +37,10 @@ type Received struct {
 // Question is an agent's question to the person.
 type Question struct {
 	Seq    uint64        `json:"seq"`              // of its last part
-	Turn   string        `json:"turn,omitempty"`   // the first ID of the turn that asks; empty: work asks
+	Turn   string        `json:"turn,omitempty"`   // the asking turn's first ID; empty: work asks
 	Sum    string        `json:"sum"`              // of its text
 	Labels []string      `json:"labels,omitempty"` // to choose from
-	Remote string        `json:"remote,omitempty"` // the platform's ID of the message with buttons
+	Remote string        `json:"remote,omitempty"` // the ID of the message with buttons, on the platform
 	State  QuestionState `json:"state"`
 
 	// The daemon stores the question of work and, after its run, that of a session.

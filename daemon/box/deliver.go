@@ -17,13 +17,13 @@ const (
 	keepUnread    = 48 * time.Hour // of answers that another process than their reader writes
 )
 
-// The states of a Delivery, in addition to those of its parts.
+// A Delivery's states, in addition to its parts' states.
 const (
 	Owed  State = "owed"  // its text is not in the file yet
 	Empty State = "empty" // it has no text
 )
 
-// Delivery is the newest text of a source, which is not an answer to a message. A source
+// Delivery is a source's newest text, which is not an answer to a message. A source
 // without a Key has had no text.
 type Delivery struct {
 	Source  string    `json:"source"`            // a session, or a cron entry
@@ -35,7 +35,7 @@ type Delivery struct {
 	At      time.Time `json:"at"`
 }
 
-// turn is the Turn of the delivery's parts.
+// turn returns the Turn of the delivery's parts.
 func (d *Delivery) turn() string { return d.Source + " " + d.Key }
 
 // DirOf returns the directory of a conversation's file, or "".
@@ -49,7 +49,7 @@ func DirOf(conversation string) string {
 	return ""
 }
 
-// Identity returns the identity of a conversation: that of a webhook is its name, others may
+// Identity returns a conversation's identity: that of a webhook is its name, others may
 // have a topic.
 func Identity(conversation string) string {
 	if DirOf(conversation) == Webhook {
@@ -59,7 +59,7 @@ func Identity(conversation string) string {
 	return id
 }
 
-// store returns a Box for single changes of a directory.
+// store returns a Box for single changes in a directory.
 func store(fsys vfs.FS, home, dir string, now func() time.Time) *Box {
 	return newBox(Options{FS: fsys, Home: home, Dir: dir, Keep: keepUnread, Now: now})
 }
@@ -83,7 +83,7 @@ func Load(fsys vfs.FS, home, conversation string, now func() time.Time) (File, e
 	return b.read(b.file(conversation))
 }
 
-// Each calls f with the content of each conversation of a home. It skips files that cannot be
+// Each calls f with the content of a home's conversations. It skips files that cannot be
 // read: their readers report them.
 func Each(fsys vfs.FS, home string, now func() time.Time, f func(*File)) {
 	for _, dir := range Dirs {
@@ -100,7 +100,7 @@ func Each(fsys vfs.FS, home string, now func() time.Time, f func(*File)) {
 	}
 }
 
-// Delivery returns the delivery of a source, or nil. It is valid until the next change.
+// Delivery returns a source's delivery, or nil. It is valid until the next change.
 func (f *File) Delivery(source string) *Delivery {
 	i := slices.IndexFunc(f.Deliveries, func(d Delivery) bool { return d.Source == source })
 	if i < 0 {
@@ -109,7 +109,7 @@ func (f *File) Delivery(source string) *Delivery {
 	return &f.Deliveries[i]
 }
 
-// set replaces the delivery of a source.
+// set replaces a source's delivery.
 func (f *File) set(d Delivery) {
 	f.Deliveries = slices.DeleteFunc(f.Deliveries, func(o Delivery) bool { return o.Source == d.Source })
 	d.At = f.now().UTC()
@@ -123,7 +123,7 @@ func (f *File) Owe(d Delivery) {
 	f.set(d)
 }
 
-// Deliver adds the text of a delivery that is owed. It returns false for any other one: a
+// Deliver adds an owed delivery's text. It returns false for any other delivery: a
 // repeated call adds the text once.
 func (f *File) Deliver(d *Delivery, kind Kind, text string) bool {
 	old := f.owed(d)
@@ -139,7 +139,7 @@ func (f *File) Deliver(d *Delivery, kind Kind, text string) bool {
 	return true
 }
 
-// EndDelivery sets the outcome of a delivery that is owed and has no text.
+// EndDelivery sets the outcome of an owed delivery without a text.
 func (f *File) EndDelivery(d *Delivery, state State, reason string) bool {
 	old := f.owed(d)
 	if old == nil {
@@ -149,7 +149,7 @@ func (f *File) EndDelivery(d *Delivery, state State, reason string) bool {
 	return true
 }
 
-// owed returns the delivery of the same source and key if it is owed, or nil.
+// owed returns the owed delivery with the same source and key, or nil.
 func (f *File) owed(d *Delivery) *Delivery {
 	if old := f.Delivery(d.Source); old != nil && old.Key == d.Key && old.State == Owed {
 		return old
@@ -228,7 +228,7 @@ func (b *Box) Changed() (list []string) {
 		}
 		f, err := b.read(path)
 		if err != nil {
-			continue // the worker of the conversation reports it
+			continue // the conversation's worker reports it
 		}
 		if b.count(&f); b.waiting[f.Conversation] > 0 {
 			list = append(list, f.Conversation)

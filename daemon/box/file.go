@@ -149,7 +149,7 @@ func (f *File) Answer(a Answer) {
 	}
 }
 
-// sizeOf returns the bytes of a text in a file.
+// sizeOf returns a text's size in a file, in bytes.
 func sizeOf(text string) int {
 	b, _ := json.Marshal(text) // a string: never fails
 	return len(b) - len(`""`)

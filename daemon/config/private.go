@@ -47,8 +47,8 @@ func EditPrivate(fsys vfs.FS, path string, change func(old []byte) ([]byte, erro
 	return true, vfs.WriteFile(fsys, path, 0o600, text)
 }
 
-// EditPrivateTOML is EditPrivate for the values of a TOML file. Comments, and the lines of other
-// keys, stay.
+// EditPrivateTOML is EditPrivate for a TOML file's values. Comments, and the lines of other keys,
+// stay.
 func EditPrivateTOML(fsys vfs.FS, path string, change func(map[string]any)) error {
 	_, err := EditPrivate(fsys, path, func(old []byte) ([]byte, error) {
 		d, err := parseTOML(old)

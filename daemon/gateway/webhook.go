@@ -93,7 +93,7 @@ func (c *call) hookIdentity(id string) (string, error) {
 	return hookOrigin + c.key.Name + "/" + id, CheckConversation(id)
 }
 
-// CheckConversation returns an error for an ID that no conversation of a webhook can have.
+// CheckConversation returns an error for an ID that no webhook conversation can have.
 func CheckConversation(id string) error {
 	if id == "" || len(id) > maxConversation || strings.Contains(id, "/") || strings.ContainsFunc(id, unicode.IsControl) {
 		return invalidf("conversation_id: want 1 to %d bytes, without slashes and control characters", maxConversation)

@@ -41,7 +41,7 @@ type Cron struct {
 	Number uint64 `json:"-"` // session number in the table, for RFC 0018
 }
 
-// Delivery is the state of a text for a conversation.
+// Delivery is the delivery state of a text.
 type Delivery struct {
 	State   string `json:"state" op:"words=owed|pending|sent|failed|unknown|empty" jsonschema:"owed: the run has not ended; empty: it had no text; unknown: the platform did not confirm it"`
 	Reason  string `json:"reason,omitempty" jsonschema:"of a failure"`

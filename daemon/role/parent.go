@@ -183,7 +183,7 @@ func (r *Roles) wake(id string) {
 	}
 	c := r.o.Setup().Config
 	sender, stale := p.sender(l.CreatedBy()), false // stale: others gave out work before the wake had the run slot
-	unowed := false                                 // the texts of the wake would not be delivered
+	unowed := false                                 // the wake's texts would not be delivered
 	run := session.Run{Session: l, Sender: sender,
 		Begin: func(s *agent.Session) (bool, error) {
 			if stale = p.sender(l.CreatedBy()) != sender; stale {
@@ -235,7 +235,7 @@ func (r *Roles) wake(id string) {
 	}
 }
 
-// settle delivers the texts of a wake, and tries again until that is done or the daemon stops:
+// settle delivers a wake's texts, and tries again until that is done or the daemon stops:
 // then the next start does it.
 func (r *Roles) settle(id, creator string) {
 	for r.ctx.Err() == nil {

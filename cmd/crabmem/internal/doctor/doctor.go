@@ -70,7 +70,7 @@ type Options struct {
 	// no_skills. CheckSessions also returns the IDs of the sessions.
 	CheckStore, CheckSkills func() (*Report, error)
 	CheckSessions           func() (*Report, map[string]bool, error)
-	// Telegram reads the configuration of the bot with its token.
+	// Telegram reads the bot's configuration with its token.
 	Telegram func() (telegram.Config, error)
 	// Skills loads the skills of the home.
 	Skills func() (*skill.Set, error)

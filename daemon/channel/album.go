@@ -8,7 +8,7 @@ import (
 	"crabmem/daemon/box"
 )
 
-// How long a turn waits for more of what a person sent as one.
+// How long a turn waits for more messages that belong to it.
 const (
 	albumWait = 2500 * time.Millisecond // after the newest part of an album
 	albumMax  = 10 * time.Second        // after the oldest part of an album
@@ -23,8 +23,8 @@ const (
 	moreLine  = "[channel: more of the same album]\n"
 )
 
-// begin stores the time of the first call of accept. Parts that the platform kept while the
-// channel was stopped arrive in it.
+// begin stores the time of the first call of accept. Messages that the platform kept while the
+// channel was stopped arrive in that call.
 func (l *loop) begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -45,8 +45,8 @@ func (l *loop) began() time.Time {
 // signal ends the worker's pause, or its next one.
 func (w *worker) signal() { signal(w.woken) }
 
-// due returns how long to wait for more of a turn's messages. Others follow if isCut is set.
-// The times of a message that arrived before begun, when another process ran, begin then.
+// due returns how long to wait for more of a turn's messages. If isCut is set, messages of
+// another turn follow. Another process stored the messages before begun: they wait from begun on.
 func due(list []box.Message, isCut bool, begun, now time.Time) (wait time.Duration) {
 	oldest := make(map[string]time.Time) // of each album
 	for i := range list {
@@ -103,8 +103,8 @@ const (
 	onlyLate         // attachments of an album that has an answer: they join the next turn
 )
 
-// compose returns a turn of a conversation's oldest messages: the one that begins with a
-// slash, or those before the next one that does. Parts of one album and of one paste are not
+// compose returns a turn of a conversation's oldest messages: a message that begins with a
+// slash, or the messages before the next such one. Parts of one album and of one paste are not
 // divided.
 func compose(f *box.File) (t *box.Turn, kind content) {
 	t = &box.Turn{Agent: f.Waiting[0].Agent, Session: f.Session}
@@ -123,7 +123,7 @@ func compose(f *box.File) (t *box.Turn, kind content) {
 		if isMore {
 			joint += moreLine
 		}
-		divides := parse(m.Content) != none || m.Agent != t.Agent || !isPart && (isSlash(&f.Waiting[0]) || isSlash(m))
+		divides := parse(m.Content) != noCommand || m.Agent != t.Agent || !isPart && (isSlash(&f.Waiting[0]) || isSlash(m))
 		if i > 0 && (divides || text.Len()+len(joint)+len(m.Content)+len(m.FileText)+len(m.Quote) > maxTurn) {
 			break
 		}

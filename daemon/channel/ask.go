@@ -40,7 +40,7 @@ type run struct {
 	number atomic.Uint64 // of the session in the daemon
 
 	replying sync.Mutex    // held while an answer is sent, and while question changes
-	question atomic.Uint64 // that the run asks; 0: none
+	question atomic.Uint64 // that the run asks; 0: no question
 
 	session string // ID
 	writing sync.Mutex
@@ -81,8 +81,8 @@ func buttonsOf(q *box.Question) (list []Button) {
 	return list
 }
 
-// question returns the text of questions, and the labels of their buttons. Only one question
-// with one choice has buttons.
+// question returns the text of questions, and the labels of their buttons. Only a single question
+// with a single choice has buttons.
 func question(list []agent.Question) (text string, labels []string) {
 	var b strings.Builder
 	for i, q := range list {
@@ -112,8 +112,8 @@ func question(list []agent.Question) (text string, labels []string) {
 	return b.String(), labels
 }
 
-// asked stores the question of a run, and the parts that ask it. A run that continues a turn
-// may ask the open question of an earlier run again: its message and its answer count.
+// asked stores a run's question, and the parts that ask it. A run that continues a turn may
+// repeat an earlier run's open question: the earlier message and answer count.
 func (r *run) asked(list []agent.Question) error {
 	if len(list) == 0 {
 		return nil
@@ -172,7 +172,7 @@ func (l *loop) ask(f *box.File, text string, q box.Question) {
 	}
 }
 
-// close closes a question. A person whose answer has no effect learns it.
+// close closes a question. If its answer is late or uncertain, close adds a notice.
 func (l *loop) close(f *box.File, q *box.Question) {
 	if uncertain := q.State == box.Answering; f.Close(q) {
 		text := "The question is closed: this answer was too late."
@@ -183,7 +183,7 @@ func (l *loop) close(f *box.File, q *box.Question) {
 	}
 }
 
-// closeAsked closes the question of a run that asks no more, unless the daemon keeps it open.
+// closeAsked closes a run's question, unless the daemon keeps it open.
 func (r *run) closeAsked(ctx context.Context) error {
 	r.replying.Lock()
 	defer r.replying.Unlock()
@@ -191,7 +191,7 @@ func (r *run) closeAsked(ctx context.Context) error {
 	if seq == 0 {
 		return nil
 	}
-	work, err := r.kept(ctx, seq)
+	work, err := r.keptQuestion(ctx, seq)
 	if err != nil {
 		return err
 	}
@@ -271,8 +271,8 @@ func (w *worker) unbutton() (did bool, err error) {
 	})
 }
 
-// reply sends the answer to the run's question to the daemon. It returns false if there is
-// none.
+// reply sends the answer to the run's question to the daemon. It returns false if there is no
+// answer.
 func (r *run) reply(ctx context.Context) (did bool, err error) {
 	r.replying.Lock()
 	defer r.replying.Unlock()
@@ -346,9 +346,9 @@ func answerTo(f *box.File, seq uint64) int {
 	return slices.IndexFunc(f.Waiting, func(m box.Message) bool { return seq != 0 && m.Ask == seq })
 }
 
-// answers sets what question a message answers: that of the button, or the newest open one.
+// setAsk sets the question that a message answers: the button's, or the newest open one.
 // It returns false for the button of a question that is not open.
-func (l *loop) answers(m *Message, to *box.Message) (ok bool, err error) {
+func (l *loop) setAsk(m *Message, to *box.Message) (ok bool, err error) {
 	err = l.box.Update(m.Conversation, func(f *box.File) (learned bool) {
 		for i := range f.Questions {
 			switch q := &f.Questions[i]; {

@@ -136,8 +136,8 @@ func (r *rig) noButtonsBelow() {
 	}
 }
 
-// TestQuestionTimeout: a question that nobody answered loses its buttons, and a press that was
-// under way has no effect. A text is a message.
+// TestQuestionTimeout: a question without an answer loses its buttons, and a late press has no
+// effect. A text is a message.
 func TestQuestionTimeout(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.ignores = true
@@ -180,8 +180,8 @@ func TestStrangerPresses(t *testing.T) {
 	})
 }
 
-// TestEarlierText: a text that waits when a question begins is no answer to it, and commands
-// are none.
+// TestEarlierText: a text that waits when a question begins is no answer to it. A command is no
+// answer.
 func TestEarlierText(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.d.reply = func(ctx context.Context, m *op.Message) (string, error) {
@@ -263,7 +263,7 @@ func TestStopQuestion(t *testing.T) {
 // answer that arrives before the agent asks again goes to it, and the person sees the question
 // once.
 func TestQuestionRestart(t *testing.T) {
-	for _, when := range []string{"before the stop", "while the daemon is away", "after the restart", "not again"} {
+	for _, when := range []string{"before the stop", "while the daemon is stopped", "after the restart", "not again"} {
 		t.Run(when, func(t *testing.T) {
 			bubble(t, func(r *rig) {
 				r.asks(tea)
@@ -277,7 +277,7 @@ func TestQuestionRestart(t *testing.T) {
 				}
 				r.down.Store(true)
 				r.restart()
-				if when == "while the daemon is away" || when == "not again" {
+				if when == "while the daemon is stopped" || when == "not again" {
 					r.press(1)
 					time.Sleep(time.Minute)
 				}

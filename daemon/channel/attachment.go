@@ -27,7 +27,7 @@ type Attachment struct {
 	TextFile string // the platform's ID, if it is a text of at most MaxFile bytes
 }
 
-// ownLine finds what begins a line as the lines of the channel do.
+// ownLine matches the beginning of a text's line that looks like a line of the channel.
 var ownLine = lazyregexp.New(`(?i)((?:^|[\n\v\f\r\x{85}\x{2028}\x{2029}])[\pZ\pC]*)(\[[\pZ\pC]*channel[\pZ\pC]*:)`)
 
 // escape returns a person's text without lines that begin as those of the channel.
@@ -66,7 +66,7 @@ func fenced(text string) string {
 	return "\n" + marks + "\n" + strings.TrimRight(text, "\n") + "\n" + marks
 }
 
-// fetch stores the text of a message's file, or why it has none.
+// fetch stores the text of a message's file, or a line that the file cannot be read.
 func (w *worker) fetch(m *box.Message) error {
 	text, err := w.p.Fetch(w.ctx, m.File)
 	if w.ctx.Err() != nil {

@@ -1,5 +1,5 @@
 // Package channel answers a chat platform's messages: it stores them, asks the daemon,
-// and sends the answers. FORMAT.md describes its files and what a crash leaves.
+// and sends the answers. FORMAT.md describes its files and their states after a crash.
 package channel
 
 import (
@@ -38,16 +38,16 @@ type Platform struct {
 	// service after accept returned without an error. It returns when ctx ends, or if the
 	// owner must act.
 	Receive func(ctx context.Context, accept func([]Message) error) error
-	// Send sends a text to a conversation, and returns the service's ID of it. Its error is a
-	// *SendError, or has an unknown outcome.
+	// Send sends a text to a conversation, and returns the text's ID in the service. If the error
+	// is not a *SendError, the outcome is unknown.
 	Send func(ctx context.Context, conversation string, t Text) (id string, err error)
-	// Unbutton removes the buttons of a text, which may have none. Its error is as that of Send.
+	// Unbutton removes a text's buttons, if it has any. It returns errors as Send does.
 	Unbutton func(ctx context.Context, conversation, id string) error
-	// Fetch returns a file with a text of at most MaxFile bytes. If it cannot succeed later, its
-	// error is a *SendError without Retry.
+	// Fetch returns the text of a file of at most MaxFile bytes. If a later call cannot succeed,
+	// the error is a *SendError without Retry.
 	Fetch func(ctx context.Context, file string) (text string, err error)
-	// Draft shows a text that the agent writes, until the next message. Calls with the same id
-	// replace it. Its error is as that of Send. nil: the answers are not shown before they end.
+	// Draft shows a part of an answer until the next message. Calls with the same id replace it.
+	// It returns errors as Send does. nil: the channel shows only complete answers.
 	Draft func(ctx context.Context, conversation string, id int64, text string) error
 	// Typing shows that the agent works. The service shows it for TypingTime or a little longer.
 	Typing     func(ctx context.Context, conversation string)
@@ -78,7 +78,7 @@ type Message struct {
 	Conversation string // the sender's identity; in a topic, a slash and its name follow
 	Sender       string // the platform's ID
 	Text         string // empty: the message has no text
-	Button       string // the Data of a [Button] that the person pressed; empty: none
+	Button       string // the Data of the [Button] that the person pressed, or empty
 	Of           string // ID of the message with the button
 	Closed       bool   // set by accept: the question of the button is closed
 	Agent        string // empty: the default agent
@@ -101,12 +101,12 @@ type Options struct {
 	Now  func() time.Time
 	// Session returns when a conversation with an agent begins a session.
 	Session func(agent string, group bool) Boundary
-	// Allowed returns the senders whose messages the channel accepts: a change of it holds
-	// for the next message. The others are ignored.
+	// Allowed returns the users: the channel ignores the messages of other senders. A change
+	// takes effect with the next message.
 	Allowed func() []string
-	// Pair makes a stranger a user if a text has the code of the open pairing.
+	// Pair makes a stranger a user if a text contains the code of the open pairing.
 	Pair func(sender, text string) bool
-	// About returns what an identity may do, for the person.
+	// About describes an identity's permissions to the person.
 	About func(identity string) string
 	// Trusted reports whether an identity is not untrusted: the channel fetches its text files.
 	Trusted func(identity string) bool
@@ -131,7 +131,7 @@ type loop struct {
 	begun   time.Time          // the first call of accept; zero: before it
 
 	ignored, crowded counter              // strangers' messages; messages in groups that have too many
-	earlier          map[string][]earlier // messages that precede the next one, by group; of accept
+	earlier          map[string][]earlier // messages before the next one for the agent, by group; only accept uses them
 }
 
 // lockFile returns the file that the process of a channel locks.
@@ -206,7 +206,7 @@ func (l *loop) store(m *Message, allowed *[]string) error {
 		stored.File = m.TextFile
 	}
 	stored.Quote = l.quote(m.Conversation)
-	if open, err := l.answers(m, &stored); err != nil {
+	if open, err := l.setAsk(m, &stored); err != nil {
 		return err
 	} else if !open {
 		m.Closed = true

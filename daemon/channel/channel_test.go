@@ -176,8 +176,8 @@ func TestRemovedUser(t *testing.T) {
 	})
 }
 
-// TestDaemonAway: messages wait while no daemon runs, and are answered after.
-func TestDaemonAway(t *testing.T) {
+// TestDaemonStopped: messages wait while no daemon runs, and are answered after.
+func TestDaemonStopped(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.down.Store(true)
 		r.start()

@@ -35,11 +35,11 @@ const (
 	forgetsAsked  control = "questions are forgotten at a restart"
 )
 
-// script is what a person does while the channel runs, and what must be true after all of it.
+// script is a person's acts while the channel runs, and a check after them.
 type script struct {
 	send  func(*rig)
 	check func(*rig) []string
-	later func(*rig) // what the person does minutes after the crash; nil: nothing
+	later func(*rig) // the person's acts minutes after the crash; nil: no acts
 }
 
 // texts is two messages.

@@ -139,8 +139,8 @@ func (d *daemon) send(ctx context.Context, m *op.Message, emit func(agent.Event)
 // numberOf returns the number of a message's session.
 func numberOf(m *op.Message) uint64 { return uint64(len(m.Sender)) + uint64(m.Sender[len(m.Sender)-1]) }
 
-// ask asks a question in a run, as the daemon does: the result is the reply, or why there is
-// none after 5 minutes.
+// ask asks a question in a run, as the daemon does: the result is the reply, or
+// "no answer" after 5 minutes.
 func (d *daemon) ask(ctx context.Context, m *op.Message, q ...agent.Question) string {
 	emit := ctx.Value(emitKey{}).(func(agent.Event) error)
 	reply := make(chan string, 1)

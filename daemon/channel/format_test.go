@@ -11,7 +11,7 @@ import (
 	"crabmem/daemon/op"
 )
 
-// TestFormat: the answer of an agent has formatting, and a notice or a question has none. A
+// TestFormat: an agent's answer has formatting, and notices and questions do not. A
 // text that the API refuses, or that is too long with formatting, is sent without.
 func TestFormat(t *testing.T) {
 	long := "- a" + strings.Repeat("\nb", 1900) // each line is indented

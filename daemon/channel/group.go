@@ -11,7 +11,7 @@ import (
 
 const (
 	maxEarlier = 50    // messages before the one to the agent
-	maxQuoted  = 1_000 // bytes of one of them
+	maxQuoted  = 1_000 // bytes of each
 	maxGroups  = 1_000 // with such messages
 )
 
@@ -20,7 +20,7 @@ type Group struct {
 	Listed    bool   // the channel reads the group
 	Open      bool   // and the messages of all senders
 	Addressed bool   // the message is for the agent
-	Context   bool   // the others precede the next one that is
+	Context   bool   // other messages precede the next one for the agent
 	Name      string // of the sender
 }
 
@@ -47,7 +47,7 @@ func (l *loop) ignore(m *Message) {
 	l.count(&l.ignored, "ignored messages of senders that allowed_users does not contain, or in such groups", m)
 }
 
-// admit reports whether the agent reads a message. It keeps what precedes a later one.
+// admit reports whether the agent reads a message. It keeps messages that precede a later one.
 func (l *loop) admit(m *Message, allowed *[]string) (ok bool, err error) {
 	isUser, g := m.Sender != "" && slices.Contains(*allowed, m.Sender), m.Group
 	switch {
@@ -128,7 +128,7 @@ func body(before []box.Message, m *box.Message) string {
 	return m.Quote + "[channel: " + from(&m.Received) + "]\n" + text
 }
 
-// owner returns the beginning of the identities that share limits with a conversation's.
+// owner returns the prefix of the identities that share a conversation's limits.
 func owner(conversation string) string {
 	return conversation[:strings.IndexByte(conversation, ':')+1]
 }

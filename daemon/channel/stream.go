@@ -47,7 +47,7 @@ func (r *run) written() string {
 	return r.text.String()
 }
 
-// write adds a text to the answer, after it removed the text before calls of tools.
+// write adds a text to the answer. The first text after calls of tools replaces the answer so far.
 func (r *run) write(text string) {
 	r.writing.Lock()
 	defer r.writing.Unlock()

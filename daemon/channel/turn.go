@@ -18,11 +18,11 @@ import (
 type command string
 
 const (
-	none    command = ""
-	help    command = "/help"
-	stop    command = "/stop"
-	stopAll command = "/stop all"
-	fresh   command = "/new"
+	noCommand command = ""
+	help      command = "/help"
+	stop      command = "/stop"
+	stopAll   command = "/stop all"
+	fresh     command = "/new"
 )
 
 const helpText = `/new begins a session: the agent does not see the messages before it.
@@ -31,7 +31,7 @@ const helpText = `/new begins a session: the agent does not see the messages bef
 /help shows this text.
 /NAME runs the skill NAME.`
 
-// parse returns the command that a message is.
+// parse returns a message's command, or noCommand.
 func parse(text string) command {
 	switch c := command(display.OneLine(text)); c {
 	case help, stop, stopAll, fresh, "/start":
@@ -40,13 +40,13 @@ func parse(text string) command {
 		}
 		return c
 	}
-	return none
+	return noCommand
 }
 
 // stops reports whether a message is a command to stop.
 func stops(text string) bool { return parse(text) == stop || parse(text) == stopAll }
 
-// todo is what next does after it read the file.
+// todo is the result of next's read of the file.
 type todo struct {
 	turn *box.Turn     // to run
 	wait time.Duration // for more messages
@@ -56,7 +56,7 @@ type todo struct {
 
 // next returns the conversation's open turn, or carries out a command, or stores a turn
 // of the oldest messages and returns it, or waits for more of them. It returns false if
-// nothing is to be done.
+// the conversation is idle.
 func (w *worker) next() (turn *box.Turn, did bool, err error) {
 	crossed, err := w.atBoundary()
 	if err != nil {
@@ -83,7 +83,7 @@ func (w *worker) next() (turn *box.Turn, did bool, err error) {
 			f.Fresh = true
 			w.endWith(f, 1, "The next message begins a session.")
 		default:
-			return w.fix(f, crossed, &do)
+			return w.storeTurn(f, crossed, &do)
 		}
 		do.did = true
 		return true
@@ -98,12 +98,12 @@ func (w *worker) next() (turn *box.Turn, did bool, err error) {
 	return do.turn, do.did, err
 }
 
-// fix stores a turn of the oldest messages, or sets the time to wait for more of them, or a
+// storeTurn stores a turn of the oldest messages, or sets the time to wait for more of them, or a
 // file to fetch. It reports whether the file changed.
-func (w *worker) fix(f *box.File, crossed bool, do *todo) bool {
+func (w *worker) storeTurn(f *box.File, crossed bool, do *todo) bool {
 	t, kind := compose(f)
 	if t.Agent != cmp.Or(f.Agent, t.Agent) {
-		t.Session = "" // of the agent of another route
+		t.Session = "" // another route's agent has it
 	}
 	list := f.Waiting[:len(t.IDs)]
 	if kind == onlyLate && len(list) == len(f.Waiting) {
@@ -118,7 +118,7 @@ func (w *worker) fix(f *box.File, crossed bool, do *todo) bool {
 		return false
 	}
 	switch f.Albums = albums(list); kind {
-	case onlyLate: // the next turn is of a command
+	case onlyLate: // a command is the next turn
 		f.End(len(list))
 		return true
 	case noText:

@@ -14,7 +14,7 @@ import (
 	"crabmem/daemon/role"
 )
 
-// How often the channel looks for the questions of work, besides after each event of work.
+// How often the channel looks for the questions of work, in addition to each event of work.
 const (
 	openEvery = time.Minute // while one is open: another client may answer it
 	workEvery = 10 * time.Minute
@@ -31,8 +31,8 @@ func isChoice(q *box.Question, text string) bool {
 		slices.ContainsFunc(q.Labels, func(label string) bool { return strings.EqualFold(label, text) })
 }
 
-// kept returns the ID of the question of a run that the daemon keeps open after the run, or "".
-func (r *run) kept(ctx context.Context, seq uint64) (id string, err error) {
+// keptQuestion returns the daemon's ID of a run's question that stays open after the run, or "".
+func (r *run) keptQuestion(ctx context.Context, seq uint64) (id string, err error) {
 	open := false
 	err = r.box.Update(r.conversation, func(f *box.File) bool {
 		q := f.Question(seq)
@@ -61,7 +61,7 @@ func (l *loop) workOf(ctx context.Context, session string) ([]role.View, error) 
 }
 
 // answerWork sends the oldest answer to a question that the daemon stores. It returns false if
-// there is none.
+// there is no answer.
 func (w *worker) answerWork() (did bool, err error) {
 	var found box.Question
 	err = w.box.Update(w.conversation, func(f *box.File) bool {

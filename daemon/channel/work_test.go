@@ -159,7 +159,7 @@ func TestWorkAnsweredElsewhere(t *testing.T) {
 }
 
 // TestWorkRestart: the question of work survives a restart of the channel, which finds one that
-// was asked while it was away, and sends an answer that waits for the daemon.
+// began while it was stopped, and sends an answer that waits for the daemon.
 func TestWorkRestart(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.start()

@@ -16,7 +16,7 @@ import (
 type worker struct {
 	*loop
 	conversation string
-	again        bool               // a message arrived
+	again        bool               // a message arrived during a step
 	woken        chan struct{}      // has an item if one arrived after the worker last waited
 	fetches      int                // failed in a row
 	ran          string             // session of the newest run, which a command may have ended
@@ -38,7 +38,7 @@ func (l *loop) wake(conversation string, stopRun bool) {
 	}
 	w := &worker{loop: l, conversation: conversation, woken: make(chan struct{}, 1)}
 	l.workers[conversation] = w
-	l.background.Go(w.work) // until nothing is to be done, or ctx ends
+	l.background.Go(w.work) // until the conversation is idle, or ctx ends
 }
 
 // work sends texts and answers messages until there are no more.
@@ -64,7 +64,7 @@ func (w *worker) work() {
 }
 
 // step sends the oldest text, or else removes buttons, sends an answer to work, or answers the
-// oldest messages. It returns false if nothing is to be done.
+// oldest messages. It returns false if the conversation is idle.
 func (w *worker) step() (did bool, err error) {
 	if did, err := oneOf(w.send, w.unbutton, w.answerWork); did || err != nil {
 		return did, err
@@ -166,7 +166,8 @@ func (w *worker) run(ctx context.Context, t *box.Turn) (op.Answer, string) {
 	}
 }
 
-// failure describes an error to a person. Only the log has what may name files of the machine.
+// failure describes an error to a person. Errors that may name the machine's files are only in
+// the log.
 func failure(status int, err error) string {
 	e, ok := errors.AsType[*client.Error](err)
 	if !ok || status >= http.StatusInternalServerError || status == client.StatusCanceled {
@@ -175,7 +176,7 @@ func failure(status int, err error) string {
 	return e.Message
 }
 
-// try runs the agent, and shows meanwhile that it works.
+// try runs the agent, and shows typing and drafts during the run.
 func (w *worker) try(ctx context.Context, d op.Caller, t *box.Turn) (op.Answer, error) {
 	select {
 	case w.runs <- struct{}{}:

@@ -15,7 +15,7 @@ type press struct {
 	Data    string   `json:"data"`
 }
 
-// maxData limits the data of a button, in bytes. The data of the channel's own are shorter.
+// maxData limits the data of a button, in bytes. The data of the channel's buttons is shorter.
 const maxData = 64
 
 // pressOf returns a press of a button as a message, or false.

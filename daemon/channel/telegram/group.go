@@ -91,7 +91,7 @@ func (c *Config) group(id int64) *Group {
 	return nil
 }
 
-// name returns the name of a group's conversation in a topic, or 0.
+// name returns the name of a group's conversation in a topic; 0: outside of topics.
 func (g *Group) name(topic int64) string {
 	if g.Senders == all {
 		return conversation(openPrefix, g.ID, topic)
@@ -112,7 +112,7 @@ func (b *bot) identify(ctx context.Context) error {
 	return err
 }
 
-// inGroup adds the group to its message. It returns false if the message is for no agent.
+// inGroup adds the group to its message. It returns false if no agent reads the message.
 func (b *bot) inGroup(m *message, out *channel.Message) bool {
 	g := b.config.group(m.Chat.ID)
 	if g == nil {

@@ -41,7 +41,7 @@ func visible(s string) int {
 // htmlWriter renders the nodes of a text.
 type htmlWriter struct {
 	source []byte
-	quoted bool     // in a quotation: the API has none in another
+	quoted bool     // in a quotation: the API does not nest them
 	open   []string // tags of inline nodes
 }
 
@@ -116,7 +116,7 @@ func (r *htmlWriter) lines(n ast.Node) string {
 	return b.String()
 }
 
-// code returns a block of code. The info has a language, or any text.
+// code returns a block of code. info is a language, or another text.
 func code(info, s string) string {
 	s = strings.TrimRight(s, "\n")
 	isWord := !strings.ContainsFunc(info, func(c rune) bool {

@@ -107,7 +107,7 @@ func (b *bot) receive(ctx context.Context, accept func([]channel.Message) error)
 	var shown sync.WaitGroup
 	defer shown.Wait()
 	wait, isOther := firstWait, false
-	var hold time.Duration // of a poll; the first one returns what waits
+	var hold time.Duration // of a poll; the first poll does not wait
 	for ctx.Err() == nil {
 		var updates []json.RawMessage
 		err := b.identify(ctx)
@@ -163,10 +163,10 @@ func refused(e *gotgbot.TelegramError) error {
 	return &errtable.Error{Kind: "token", Exit: errtable.ExitPermission, Message: "Telegram refuses the token: " + e.Description, Fix: "set token in " + File + " to the token of BotFather", Err: e}
 }
 
-// store stores updates, and returns the offset that confirms them. It skips an update that it
-// cannot decode, but needs the number of one of them. After an empty poll,
-// everything before the offset is confirmed. The offset is then 0, because the numbers may
-// begin again. shown counts the goroutines that end the progress bars of buttons.
+// store stores updates, and returns the offset that confirms them. It skips updates that it
+// cannot decode, but at least one update must have a number. An empty poll confirms all earlier
+// updates. The offset is then 0, because the numbers may begin again. shown counts the
+// goroutines that end the progress bars of buttons.
 func (b *bot) store(ctx context.Context, shown *sync.WaitGroup, updates []json.RawMessage, offset int64, accept func([]channel.Message) error) (int64, error) {
 	var list []channel.Message
 	presses := make(map[int]string) // IDs of presses of buttons, by the index in list

@@ -111,7 +111,7 @@ func (a *API) push(u update) {
 }
 
 // Press presses the button of a message with some data, and returns the negative number of the
-// press. It does nothing if the message has no such button.
+// press. It returns 0 if the message has no such button.
 func (a *API) Press(user, message int64, data string) int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()

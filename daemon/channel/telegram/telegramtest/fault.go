@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// Fault is what happens to a request.
+// Fault is a failure of a request.
 type Fault string
 
 // The faults.
@@ -29,7 +29,7 @@ const (
 	NotModified   Fault = "the message is as it was"   // 400
 )
 
-// errSame refuses a change that changes nothing, as Telegram does. A bot may repeat a change.
+// errSame refuses an edit without a difference, as Telegram does. A bot may repeat an edit.
 var errSame = errors.New("message is not modified: specified new message content and reply markup are exactly the same")
 
 func refuse(w http.ResponseWriter, fault Fault) {

@@ -66,7 +66,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Record receives each request, as a line of JSON; nil: none does.
+// Record, if set, receives each request as a line of JSON.
 var Record io.Writer
 
 func record(method string, form url.Values) {

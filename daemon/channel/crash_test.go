@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -31,6 +32,7 @@ const (
 	losesAlbum    control = "the album of a message is not stored"
 	losesFull     control = "the full length of a text is not stored"
 	losesTurn     control = "a turn is composed again after a restart"
+	choosesAgain  control = "the session of a turn is chosen again after a restart"
 	pressesFirst  control = "the press of a button is confirmed before it is stored"
 	forgetsAsked  control = "questions are forgotten at a restart"
 )
@@ -72,6 +74,20 @@ var joined = script{func(r *rig) {
 	r.api.Text(7, "rest")
 	time.Sleep(10 * time.Second)
 }, (*rig).checkJoined, nil}
+
+// crossed is two messages. If a crash interrupts the second, the next channel begins after the
+// boundary of the session.
+var crossed = script{func(r *rig) {
+	r.session = "idle 1m"
+	r.start()
+	r.api.Text(7, "one")
+	time.Sleep(50 * time.Second)
+	r.d.mu.Lock()
+	r.d.slow = 5 * time.Second
+	r.d.mu.Unlock()
+	r.api.Text(7, "two")
+	time.Sleep(90 * time.Second)
+}, (*rig).checkTexts, nil}
 
 // isRead has the calls that do not change the disk.
 var isRead = map[string]bool{"lstat": true, "stat": true, "readdir": true, "read": true}
@@ -151,6 +167,9 @@ func crashAt(t *testing.T, s script, call int, kill bool, mistake control) (bad 
 	return bad, hit
 }
 
+// sessionOfTurn matches the session of an open turn, and the keys before it.
+var sessionOfTurn = regexp.MustCompile(`("turn":\{[^}]*)"session":"[^"]+"`)
+
 // spoil changes a disk as a channel with a mistake would.
 func spoil(t *testing.T, m *faultfs.Mem, mistake control) {
 	list, _ := m.ReadDir(home + "/telegram")
@@ -173,6 +192,8 @@ func spoil(t *testing.T, m *faultfs.Mem, mistake control) {
 			b = bytes.ReplaceAll(b, []byte(`"full":true`), []byte(`"lost":true`))
 		case losesTurn:
 			b = bytes.ReplaceAll(b, []byte(`"turn":{`), []byte(`"lost":{`))
+		case choosesAgain:
+			b = sessionOfTurn.ReplaceAll(b, []byte(`$1"new":true`))
 		case forgetsAsked:
 			b = bytes.ReplaceAll(b, []byte(`"questions":[{`), []byte(`"forgotten":[{`))
 		}
@@ -249,6 +270,9 @@ func TestCrashesJoined(t *testing.T) { crashes(t, joined) }
 // TestCrashesAsked is TestCrashes for a question that a button answers.
 func TestCrashesAsked(t *testing.T) { crashes(t, asked) }
 
+// TestCrashesCrossed is TestCrashes for a restart after the boundary of the session.
+func TestCrashesCrossed(t *testing.T) { crashes(t, crossed) }
+
 func crashes(t *testing.T, s script) {
 	race.Skip(t)
 	points := 0
@@ -273,7 +297,7 @@ func crashes(t *testing.T, s script) {
 // TestControls: the enumeration finds each mistake.
 func TestControls(t *testing.T) {
 	race.Skip(t)
-	for mistake, s := range map[control]script{confirmsFirst: texts, sendsFirst: texts, forgets: texts, losesAlbum: joined, losesFull: joined, losesTurn: joined,
+	for mistake, s := range map[control]script{confirmsFirst: texts, sendsFirst: texts, forgets: texts, losesAlbum: joined, losesFull: joined, losesTurn: joined, choosesAgain: crossed,
 		pressesFirst: asked, forgetsAsked: asked} {
 		found := false
 		for call, hit := 1, true; hit && !found; call += 3 {

@@ -19,8 +19,9 @@ import (
 // session, however often it is sent.
 type daemon struct {
 	mu          sync.Mutex
-	lines       []string // messages, as session user: text
-	answers     map[string]op.Answer
+	lines       []string            // messages, as session user: text
+	requests    map[string]bool     // that sessions contain, as session request
+	created     map[string]string   // sessions, by the request that began them
 	sessions    map[string][]string // by identity
 	loaded      []op.Session
 	calls       int
@@ -30,7 +31,7 @@ type daemon struct {
 	lost        int                    // responses to replies that get lost
 	rounds      time.Duration          // between a reply and the end of its round of tools
 	results     map[string]string      // replies, by request: the session contains them
-	texts       map[string]string      // answers, by request
+	texts       map[string]string      // answers, as requests
 	work        []role.View            // of sessions
 	answered    []string               // questions of work, with the identity
 	canceled    []string               // work
@@ -86,18 +87,19 @@ type emitKey struct{}
 func (d *daemon) send(ctx context.Context, m *op.Message, emit func(agent.Event) error) error {
 	d.mu.Lock()
 	d.calls++
-	a, repeated := d.answers[m.Request]
-	if !repeated {
-		a = op.Answer{Session: m.Session}
-		own := d.sessions[m.Sender]
-		switch {
-		case m.New || a.Session == "" && len(own) == 0:
-			a.Session = fmt.Sprintf("crab_%s_%d", strings.ReplaceAll(m.Sender, ":", "-"), len(own)+1)
-			d.sessions[m.Sender] = append(own, a.Session)
-		case a.Session == "":
-			a.Session = own[len(own)-1]
-		}
-		d.answers[m.Request] = a
+	a, own := op.Answer{Session: m.Session}, d.sessions[m.Sender]
+	switch {
+	case m.New && d.created[m.Request] != "":
+		a.Session = d.created[m.Request]
+	case m.New || a.Session == "" && len(own) == 0:
+		a.Session = fmt.Sprintf("crab_%s_%d", strings.ReplaceAll(m.Sender, ":", "-"), len(own)+1)
+		d.sessions[m.Sender], d.created[m.Request] = append(own, a.Session), a.Session
+	case a.Session == "":
+		a.Session = own[len(own)-1]
+	}
+	request := a.Session + " " + m.Request
+	if !d.requests[request] { // another session does not contain the request
+		d.requests[request] = true
 		d.lines = append(d.lines, a.Session+": "+m.Content)
 	}
 	slow := d.slow
@@ -107,7 +109,7 @@ func (d *daemon) send(ctx context.Context, m *op.Message, emit func(agent.Event)
 	}
 	channel.Pause(ctx, slow)
 	d.mu.Lock()
-	text, answered := d.texts[m.Request]
+	text, answered := d.texts[request]
 	reply := d.reply
 	d.mu.Unlock()
 	var err error
@@ -124,7 +126,7 @@ func (d *daemon) send(ctx context.Context, m *op.Message, emit func(agent.Event)
 		d.lose--
 	}
 	if err == nil && ctx.Err() == nil {
-		d.texts[m.Request] = text
+		d.texts[request] = text
 	}
 	d.mu.Unlock()
 	if lost {

@@ -77,7 +77,7 @@ func bubble(t *testing.T, f func(r *rig)) {
 }
 
 func newRig(t *testing.T) *rig {
-	r := &rig{t: t, m: faultfs.NewMem(), session: "one", trusted: []string{"tg:7"}, allowed: []string{"7", "8"}, d: &daemon{sessions: make(map[string][]string), answers: make(map[string]op.Answer),
+	r := &rig{t: t, m: faultfs.NewMem(), session: "one", trusted: []string{"tg:7"}, allowed: []string{"7", "8"}, d: &daemon{sessions: make(map[string][]string), requests: make(map[string]bool), created: make(map[string]string),
 		pending: make(map[uint64]chan string), results: make(map[string]string), texts: make(map[string]string), events: make(chan agent.Event)}}
 	if err := vfs.MkdirAll(r.m, home, 0o700); err != nil {
 		t.Fatal(err)

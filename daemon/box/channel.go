@@ -29,9 +29,10 @@ type Received struct {
 	FileText string `json:"file_text,omitempty"`
 
 	// In a group only.
-	Sender string `json:"sender,omitempty"` // the platform's ID
-	Name   string `json:"name,omitempty"`
-	Quote  string `json:"quote,omitempty"` // messages that were not for the agent
+	Sender  string `json:"sender,omitempty"` // the platform's ID
+	Name    string `json:"name,omitempty"`
+	Quote   string `json:"quote,omitempty"`    // messages that were not for the agent
+	ReplyTo string `json:"reply_to,omitempty"` // the platform's ID of the message, if it is for the agent
 }
 
 // Question is an agent's question to the person.
@@ -93,18 +94,20 @@ type Turn struct {
 	IDs     []string `json:"ids"` // of the oldest messages; the first is the ID of the request
 	Agent   string   `json:"agent"`
 	Content string   `json:"content"`
-	Session string   `json:"session,omitempty"` // empty: a new one, or the latest one of agent and sender
-	New     bool     `json:"new,omitempty"`     // begin a session
+	Session string   `json:"session,omitempty"`  // empty: a new one, or the latest one of agent and sender
+	New     bool     `json:"new,omitempty"`      // begin a session
+	ReplyTo string   `json:"reply_to,omitempty"` // of the first message that has one
 }
 
 // Part describes what a channel sends: one part of a turn's answer.
 type Part struct {
-	Turn   string `json:"turn,omitempty"` // the first ID of the turn
-	Kind   Kind   `json:"kind,omitempty"`
-	Number int    `json:"part,omitempty"` // from 1
-	Of     int    `json:"of,omitempty"`
-	State  State  `json:"state,omitempty"`
-	Remote string `json:"remote,omitempty"` // the platform's ID of the sent message
+	Turn    string `json:"turn,omitempty"` // the first ID of the turn
+	Kind    Kind   `json:"kind,omitempty"`
+	Number  int    `json:"part,omitempty"` // from 1
+	Of      int    `json:"of,omitempty"`
+	State   State  `json:"state,omitempty"`
+	Remote  string `json:"remote,omitempty"`   // the platform's ID of the sent message
+	ReplyTo string `json:"reply_to,omitempty"` // the platform's ID of the message that it replies to
 }
 
 // Kind is what a channel sends.

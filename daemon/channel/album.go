@@ -1,6 +1,7 @@
 package channel
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -127,7 +128,7 @@ func compose(f *box.File) (t *box.Turn, kind content) {
 		if i > 0 && (divides || text.Len()+len(joint)+len(m.Content)+len(m.FileText)+len(m.Quote) > maxTurn) {
 			break
 		}
-		t.IDs = append(t.IDs, m.ID)
+		t.IDs, t.ReplyTo = append(t.IDs, m.ID), cmp.Or(t.ReplyTo, m.ReplyTo)
 		switch {
 		case rest: // the cut may be in the beginning of a forged line
 			before := text.String()

@@ -59,6 +59,7 @@ type Text struct {
 	Content  string
 	Markdown bool     // an agent wrote it; otherwise no character is markup
 	Buttons  []Button // the person may press one of them
+	ReplyTo  string   // the platform's ID of the message that it replies to, or empty
 }
 
 // SendError is the error for a text that the platform did not send.
@@ -240,11 +241,17 @@ func (l *loop) store(m *Message, allowed *[]string) error {
 // notice adds a notice to the texts that the channel sends.
 func (l *loop) notice(f *box.File, turn, text string) { l.add(f, turn, box.Notice, text) }
 
-// add adds a text in parts that the platform accepts.
+// add adds a text in parts that the platform accepts. The first part of an agent's text in a turn
+// replies to the message that addressed the agent.
 func (l *loop) add(f *box.File, turn string, kind box.Kind, text string) {
+	to := ""
+	if f.Turn != nil && f.Turn.IDs[0] == turn && kind != box.Notice {
+		to = f.Turn.ReplyTo
+	}
 	parts := Split(text, l.p.Limit)
 	for i, part := range parts {
-		f.Answer(box.Answer{Content: part, Part: box.Part{Turn: turn, Kind: kind, Number: i + 1, Of: len(parts), State: box.Pending}})
+		f.Answer(box.Answer{Content: part, Part: box.Part{Turn: turn, Kind: kind, Number: i + 1, Of: len(parts), State: box.Pending, ReplyTo: to}})
+		to = ""
 	}
 }
 

@@ -69,6 +69,7 @@ func (l *loop) admit(m *Message, allowed *[]string) (ok bool, err error) {
 	}
 	m.Received.Sender, m.Received.Name = m.Sender, clip.Bytes(g.Name, maxName)
 	if g.Addressed {
+		m.Received.ReplyTo = m.ID
 		return true, nil
 	}
 	if ok, err = l.continues(m); !ok && err == nil && g.Context {

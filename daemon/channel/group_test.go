@@ -214,6 +214,62 @@ func TestGroupTurn(t *testing.T) {
 	})
 }
 
+// TestReplyTo: the first part of each text of an agent replies to the first message of the turn that
+// addressed the agent, also over a restart. Other parts, notices, and texts in private chats do not.
+func TestReplyTo(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.groups = []telegram.Group{{ID: -100}}
+		r.repliesEarly(strings.Repeat("a", 3000)+"\n\n"+strings.Repeat("b", 3000), "early")
+		r.start()
+		to := reply(123456, 3)
+		r.group(7, "/new@crab_bot", entityOf("bot_command", "/new@crab_bot", "/new@crab_bot"))
+		first := r.group(7, "run", to)
+		second := r.group(8, "a", to)
+		r.group(7, "b", to)
+		r.restart()
+		time.Sleep(59 * time.Second)
+		r.group(7, "/help@crab_bot", entityOf("bot_command", "/help@crab_bot", "/help@crab_bot"))
+		r.api.Text(7, "private")
+		time.Sleep(5 * time.Minute)
+		var got []int64
+		for _, s := range r.api.Sent() {
+			if s.Chat == -100 {
+				got = append(got, s.ReplyTo)
+			} else if s.ReplyTo != 0 {
+				t.Errorf("sent %+v", s)
+			}
+		}
+		if want := []int64{0, first, 0, first, 0, second, second, 0, 0}; !slices.Equal(got, want) {
+			t.Errorf("replies to %d, want %d", got, want)
+		}
+		for _, f := range files(r.m) {
+			for _, a := range f.Answers {
+				if a.ReplyTo != "" {
+					t.Errorf("answer %+v", a)
+				}
+			}
+		}
+	})
+}
+
+// TestReplyOfLateAlbum: a late part of an album did not address the agent: the answer replies to
+// the next message.
+func TestReplyOfLateAlbum(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.groups = []telegram.Group{{ID: -100}}
+		r.start()
+		part := fields{"media_group_id": "a", "photo": []any{fields{"file_size": 2048}}}
+		r.group(7, "", part, fields{"caption": "look"}, reply(123456, 3))
+		time.Sleep(time.Minute)
+		r.group(7, "", part)
+		id := r.group(7, "and?", reply(123456, 3))
+		time.Sleep(time.Minute)
+		if s := r.api.Sent(); len(s) != 2 || s[1].ReplyTo != id {
+			t.Errorf("sent %+v, want a reply to %d", s, id)
+		}
+	})
+}
+
 // TestCrowd: messages that a group has too many of have no notice, and delay no other chat.
 func TestCrowd(t *testing.T) {
 	bubble(t, func(r *rig) {

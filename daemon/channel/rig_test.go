@@ -113,8 +113,11 @@ type file struct {
 	Questions    []struct{ State, Remote string }
 	Waiting      []struct{ ID, Content string }
 	Done         []struct{ ID string }
-	Answers      []struct{ Content, State, Kind, Remote string }
-	Turn         *struct{ IDs []string }
+	Answers      []struct {
+		Content, State, Kind, Remote string
+		ReplyTo                      string `json:"reply_to"`
+	}
+	Turn *struct{ IDs []string }
 }
 
 func files(m *faultfs.Mem) (list []file) {

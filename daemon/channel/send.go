@@ -16,7 +16,7 @@ func (w *worker) send() (did bool, err error) {
 	if a == nil || err != nil {
 		return false, err
 	}
-	id, err := w.p.Send(context.WithoutCancel(w.ctx), w.conversation, Text{a.Content, a.Kind != box.Notice && a.Kind != box.Asks, buttons}) // Send has a limit
+	id, err := w.p.Send(context.WithoutCancel(w.ctx), w.conversation, Text{a.Content, a.Kind != box.Notice && a.Kind != box.Asks, buttons, a.ReplyTo}) // Send has a limit
 	if err == nil {
 		return true, w.settle(a, box.Sent, id)
 	}
@@ -89,7 +89,7 @@ func (w *worker) end(f *box.File, i int, state box.State, id string) {
 	a := &f.Answers[i]
 	a.State, a.Remote = state, id
 	if state != box.Pending {
-		a.Content = ""
+		a.Content, a.ReplyTo = "", ""
 		if q := f.Question(a.Seq); q != nil {
 			q.Remote = cmp.Or(id, q.Remote)
 			if q.State == box.Asking {

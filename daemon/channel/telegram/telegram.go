@@ -223,6 +223,9 @@ func to(conversation string, params map[string]any) map[string]any {
 func (b *bot) send(ctx context.Context, conversation string, t channel.Text) (string, error) {
 	var m message
 	params := to(conversation, map[string]any{"text": t.Content, "link_preview_options": map[string]any{"is_disabled": true}})
+	if t.ReplyTo != "" {
+		params["reply_parameters"] = map[string]any{"message_id": json.Number(t.ReplyTo), "allow_sending_without_reply": true}
+	}
 	if len(t.Buttons) > 0 {
 		params["reply_markup"] = keyboard(t.Buttons)
 	}

@@ -19,6 +19,7 @@ type Sent struct {
 	Text            string // without tags
 	HTML            string // empty: the text has no formatting
 	Buttons         []Button
+	ReplyTo         int64 // 0: not a reply
 }
 
 // Button is a button below a message.

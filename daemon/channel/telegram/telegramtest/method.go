@@ -29,6 +29,9 @@ func (a *API) do(method string, r *http.Request) (any, error) {
 			return nil, err
 		}
 		s := Sent{Chat: number("chat_id"), Topic: number("message_thread_id"), Text: r.FormValue("text"), Buttons: buttons}
+		if s.ReplyTo, err = replyTo(r.FormValue("reply_parameters")); err != nil {
+			return nil, err
+		}
 		if r.FormValue("parse_mode") == "HTML" {
 			s.HTML = s.Text
 			if s.Text, err = ParseHTML(s.HTML); err != nil {
@@ -69,6 +72,22 @@ func (a *API) do(method string, r *http.Request) (any, error) {
 		return map[string]any{"url": "", "pending_update_count": a.Unconfirmed()}, nil
 	}
 	return nil, fmt.Errorf("unknown method %s", method)
+}
+
+// replyTo returns the message in reply_parameters, which may be empty. Without the parameter
+// allow_sending_without_reply, a bot could not answer a message that a person removed.
+func replyTo(parameters string) (int64, error) {
+	var p struct {
+		ID      int64 `json:"message_id"`
+		Without bool  `json:"allow_sending_without_reply"`
+	}
+	if parameters == "" {
+		return 0, nil
+	}
+	if err := json.Unmarshal([]byte(parameters), &p); err != nil || p.ID <= 0 || !p.Without {
+		return 0, fmt.Errorf("reply_parameters %s: %v", parameters, err)
+	}
+	return p.ID, nil
 }
 
 // buttonsOf returns the buttons of a reply_markup, which may be empty.

@@ -14,6 +14,7 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/box"
 	"crabmem/daemon/channel"
 	"crabmem/daemon/channel/telegram/telegramtest"
 	"crabmem/daemon/client"
@@ -64,7 +65,10 @@ func TestDaemon(t *testing.T) {
 	api.Text(7, "hello")
 	gate.Until(t, "answers", func() bool { return api.Unconfirmed() == 0 && len(api.Sent()) == 3 })
 	api.Text(7, "ask")
-	gate.Until(t, "a question", func() bool { return len(api.Sent()) == 4 })
+	gate.Until(t, "a question", func() bool {
+		f, err := box.Load(vfs.OS{}, home, "tg:7", time.Now)
+		return err == nil && len(f.Questions) > 0 && f.Questions[0].State == box.Asked // a text is an answer from now on
+	})
 	api.Text(7, "please")
 	gate.Until(t, "an answer", func() bool { return len(api.Sent()) == 5 })
 	cancel()

@@ -10,6 +10,7 @@ import (
 
 	"crabmem/daemon/agent"
 	"crabmem/daemon/channel"
+	"crabmem/daemon/channel/telegram"
 	"crabmem/daemon/channel/telegram/telegramtest"
 	"crabmem/daemon/op"
 )
@@ -30,6 +31,20 @@ func (r *rig) writes(pause time.Duration, texts ...string) {
 		}
 		return ".", nil
 	}
+}
+
+// TestNoDraftInGroup: a group has no drafts, also if all senders count.
+func TestNoDraftInGroup(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.groups = []telegram.Group{{ID: -100, Senders: "all"}}
+		r.start()
+		r.writes(5*time.Second, "one", " two")
+		r.group(7, "x", reply(123456, 3))
+		time.Sleep(time.Minute)
+		if got := r.api.Drafts(); len(got) > 0 {
+			t.Errorf("drafts %+v", got)
+		}
+	})
 }
 
 // drafts returns the texts that the bot showed. All must have one ID.

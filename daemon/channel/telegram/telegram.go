@@ -189,7 +189,7 @@ func (b *bot) store(ctx context.Context, shown *sync.WaitGroup, updates []json.R
 		return offset, err
 	}
 	for i, id := range presses {
-		shown.Go(func() { b.pressed(ctx, id, list[i].Closed) }) // until sendTime
+		shown.Go(func() { b.pressed(ctx, id, list[i].Reply) }) // until sendTime
 	}
 	return last + 1, nil
 }
@@ -272,7 +272,7 @@ var errNoDrafts = &channel.SendError{Err: errors.New("the chat or the server has
 
 // draft shows a text in a private chat. A server that does not know drafts is asked once.
 func (b *bot) draft(ctx context.Context, conversation string, id int64, text string) error {
-	if b.noDrafts.Load() || strings.HasPrefix(conversation, prefix+"-") {
+	if b.noDrafts.Load() || strings.Contains(conversation, ":-") {
 		return errNoDrafts
 	}
 	var done bool

@@ -84,7 +84,7 @@ var mayImport = map[string][]string{
 		"daemon/client", "daemon/display", "daemon/errtable", "daemon/mcp", "daemon/op", "daemon/space", "daemon/wire"},
 	"daemon/box":                           {"crmem/vfs"},
 	"daemon/journal":                       {"crmem/vfs"},
-	"daemon/channel":                       {"bm25/clip", "crmem/vfs", "daemon/agent", "daemon/box", "daemon/client", "daemon/config", "daemon/display", "daemon/lazyregexp", "daemon/op", "daemon/role"},
+	"daemon/channel":                       {"bm25/clip", "crmem/vfs", "daemon/agent", "daemon/box", "daemon/client", "daemon/config", "daemon/display", "daemon/lazyregexp", "daemon/op", "daemon/role", "daemon/trust"},
 	"daemon/channel/telegram":              {"bm25/clip", "crmem/vfs", "daemon/box", "daemon/channel", "daemon/config", "daemon/errtable", "daemon/trust"},
 	"daemon/channel/telegram/telegramtest": {"daemon/lazyregexp"},
 	"daemon/role":                          {"daemon/usage", "bm25/clip", "daemon/agent", "daemon/config", "daemon/display", "daemon/errtable", "daemon/session", "daemon/tool", "daemon/trust", "daemon/work", "daemon/work/external", "sessionlog", "sessionlog/record"},

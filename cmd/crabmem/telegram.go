@@ -184,14 +184,17 @@ func (c *app) channelOptions(session string) (channel.Options, error) {
 		return boundary
 	}
 	addr := c.client().Addr
-	return channel.Options{FS: c.fs, Home: c.absHome(), Log: c.logger(), Now: c.now, Session: of, About: c.describeUser, Trusted: c.isTrusted, Daemon: func(identity string) (op.Caller, func()) {
+	return channel.Options{FS: c.fs, Home: c.absHome(), Log: c.logger(), Now: c.now, Session: of, About: c.describeUser, Level: c.levelOf, Daemon: func(identity string) (op.Caller, func()) {
 		d := &client.Client{Addr: addr, Header: op.Header{As: identity}}
 		return d, func() { _ = d.Close() } // nothing is buffered
 	}}, err
 }
 
-// isTrusted reports whether an identity is not untrusted, by the configuration of now.
-func (c *app) isTrusted(identity string) bool {
+// levelOf returns the trust in an identity, by the configuration of now.
+func (c *app) levelOf(identity string) trust.Level {
 	conf, err := c.loadStructure()
-	return err == nil && conf.Origins.Level(identity) != trust.Untrusted
+	if err != nil {
+		return trust.Untrusted
+	}
+	return conf.Origins.Level(identity)
 }

@@ -44,6 +44,10 @@ type Question struct {
 	Remote string        `json:"remote,omitempty"` // the ID of the message with buttons, on the platform
 	State  QuestionState `json:"state"`
 
+	// By and Name are of the person in a group who may answer. Without By, an admin may.
+	By   string `json:"by,omitempty"` // the platform's ID
+	Name string `json:"name,omitempty"`
+
 	// The daemon stores the question of work and, after its run, that of a session.
 	Session string `json:"session,omitempty"` // ID
 	Work    string `json:"work,omitempty"`    // ID of the work, as w7, or of the question, as q2; empty: a run asks

@@ -21,6 +21,7 @@ import (
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
 	"crabmem/daemon/op"
+	"crabmem/daemon/trust"
 )
 
 // The limits of questions.
@@ -134,7 +135,11 @@ func (r *run) asked(list []agent.Question) error {
 				r.close(f, q)
 			}
 		}
-		r.ask(f, text, box.Question{Turn: r.turn.IDs[0], Sum: sum, Labels: labels})
+		q := box.Question{Turn: r.turn.IDs[0], Sum: sum, Labels: labels}
+		if i := slices.IndexFunc(f.Waiting, func(m box.Message) bool { return m.ID == q.Turn }); i >= 0 && list[0].Header != agent.RunCommand {
+			q.By, q.Name = f.Waiting[i].Sender, f.Waiting[i].Name
+		}
+		r.ask(f, text, q)
 		r.question.Store(f.Last)
 		return true
 	})
@@ -346,24 +351,42 @@ func answerTo(f *box.File, seq uint64) int {
 	return slices.IndexFunc(f.Waiting, func(m box.Message) bool { return seq != 0 && m.Ask == seq })
 }
 
-// setAsk sets the question that a message answers: the button's, or the newest open one.
-// It returns false for the button of a question that is not open.
-func (l *loop) setAsk(m *Message, to *box.Message) (ok bool, err error) {
-	err = l.box.Update(m.Conversation, func(f *box.File) (learned bool) {
+// setAsk sets the question that a message answers: the button's, or the newest open one that
+// the sender may answer. For a button without such a question, it sets the reply.
+func (l *loop) setAsk(m *Message, to *box.Message) error {
+	if m.Button != "" {
+		m.Reply = "This question is closed."
+	}
+	return l.box.Update(m.Conversation, func(f *box.File) (learned bool) {
 		for i := range f.Questions {
-			switch q := &f.Questions[i]; {
-			case q.State == box.Closed, senderOf(f, q.Turn) != m.Received.Sender:
-			case m.Button == "" && isWork(q) && !isChoice(q, m.Text):
-			case m.Button == "" && m.Album == "" && q.State != box.Asking && !strings.HasPrefix(m.Text, "/") && strings.TrimSpace(m.Text) != "":
-				to.Ask = q.Seq
-			case m.Button != "":
-				if n := slices.IndexFunc(buttonsOf(q), func(b Button) bool { return b.Data == m.Button }); n >= 0 {
-					*to, ok = box.Message{Agent: to.Agent, Content: cmp.Or(strings.TrimSpace(q.Labels[n]), strconv.Itoa(n+1)), Ask: q.Seq, Button: true}, true
-					learned, q.Remote = q.Remote == "", m.Of
+			q := &f.Questions[i]
+			n := slices.IndexFunc(buttonsOf(q), func(b Button) bool { return b.Data == m.Button })
+			switch {
+			case q.State == box.Closed, m.Button != "" && n < 0:
+			case !l.mayAnswer(q, m):
+				if m.Button != "" {
+					m.Reply = "Only an admin of the bot may answer."
+					if q.By != "" {
+						m.Reply = "Only " + quoted(q.Name) + " may answer."
+					}
 				}
+			case m.Button != "":
+				*to, m.Reply = box.Message{Agent: to.Agent, Content: cmp.Or(strings.TrimSpace(q.Labels[n]), strconv.Itoa(n+1)), Ask: q.Seq, Button: true}, ""
+				learned, q.Remote = q.Remote == "", m.Of
+			case isWork(q) && !isChoice(q, m.Text):
+			case m.Album == "" && q.State != box.Asking && !strings.HasPrefix(m.Text, "/") && strings.TrimSpace(m.Text) != "":
+				to.Ask = q.Seq
 			}
 		}
 		return learned
 	})
-	return ok || m.Button == "", err
+}
+
+// mayAnswer reports whether a message's sender may answer a question. In a group this is the
+// person to whom the question is, or an admin among the users.
+func (l *loop) mayAnswer(q *box.Question, m *Message) bool {
+	if m.Group == nil || q.By != "" {
+		return m.Group == nil || q.By == m.Sender
+	}
+	return l.Level(l.p.Prefix+m.Sender) == trust.Admin && slices.Contains(l.Allowed(), m.Sender)
 }

@@ -16,6 +16,7 @@ import (
 	"crabmem/daemon/box"
 	"crabmem/daemon/config"
 	"crabmem/daemon/op"
+	"crabmem/daemon/trust"
 )
 
 // A channel's limits.
@@ -81,7 +82,7 @@ type Message struct {
 	Text         string // empty: the message has no text
 	Button       string // the Data of the [Button] that the person pressed, or empty
 	Of           string // ID of the message with the button
-	Closed       bool   // set by accept: the question of the button is closed
+	Reply        string // set by accept: why the button has no effect, or empty
 	Agent        string // empty: the default agent
 	Group        *Group // nil: a private chat
 	Attachment
@@ -109,8 +110,8 @@ type Options struct {
 	Pair func(sender, text string) bool
 	// About describes an identity's permissions to the person.
 	About func(identity string) string
-	// Trusted reports whether an identity is not untrusted: the channel fetches its text files.
-	Trusted func(identity string) bool
+	// Level returns the trust in an identity.
+	Level func(identity string) trust.Level
 	// Daemon returns a daemon caller for an identity, and a function that releases
 	// it. The empty identity is the owner.
 	Daemon func(identity string) (op.Caller, func())
@@ -203,15 +204,12 @@ func (l *loop) store(m *Message, allowed *[]string) error {
 		return err
 	}
 	stored := box.Message{Agent: cmp.Or(m.Agent, config.Crab), Content: m.content(), Received: m.Received}
-	if m.TextFile != "" && l.Trusted(identity(m.Conversation)) && l.Trusted(l.p.Prefix+m.Sender) {
+	if m.TextFile != "" && l.Level(identity(m.Conversation)) != trust.Untrusted && l.Level(l.p.Prefix+m.Sender) != trust.Untrusted {
 		stored.File = m.TextFile
 	}
 	stored.Quote = l.quote(m.Conversation)
-	if open, err := l.setAsk(m, &stored); err != nil {
+	if err := l.setAsk(m, &stored); err != nil || m.Reply != "" {
 		return err
-	} else if !open {
-		m.Closed = true
-		return nil
 	}
 	_, err := l.box.Add(owner(m.Conversation), m.Conversation, m.ID, stored)
 	switch {

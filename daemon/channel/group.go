@@ -133,12 +133,3 @@ func body(before []box.Message, m *box.Message) string {
 func owner(conversation string) string {
 	return conversation[:strings.IndexByte(conversation, ':')+1]
 }
-
-// senderOf returns the sender of a message that has no answer, or "" in a private chat.
-func senderOf(f *box.File, id string) string {
-	i := slices.IndexFunc(f.Waiting, func(m box.Message) bool { return m.ID == id })
-	if i < 0 {
-		return ""
-	}
-	return f.Waiting[i].Sender
-}

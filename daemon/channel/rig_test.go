@@ -24,6 +24,7 @@ import (
 	"crabmem/daemon/channel/telegram/telegramtest"
 	"crabmem/daemon/client"
 	"crabmem/daemon/op"
+	"crabmem/daemon/trust"
 )
 
 func init() {
@@ -55,6 +56,7 @@ type rig struct {
 	groups  []telegram.Group
 	routes  []telegram.Route
 	trusted []string // identities
+	admins  []string // identities
 	rule    string   // of the last pairing
 	refuse  error    // pairings fail with it
 }
@@ -157,7 +159,7 @@ func (r *rig) start() {
 	go func() { // until cancel
 		ended <- channel.Run(ctx, channel.Options{FS: r.m, Home: home, Log: log, Now: time.Now, Allowed: func() []string { return r.allowed }, Session: func(string, bool) channel.Boundary { return boundary },
 			About: func(identity string) string { return "You are " + identity + "." }, Pair: r.pair,
-			Trusted: func(identity string) bool { return slices.Contains(r.trusted, identity) },
+			Level: r.level,
 			Daemon: func(identity string) (op.Caller, func()) {
 				return maybe{r, identity}, func() {}
 			}}, p)
@@ -167,6 +169,17 @@ func (r *rig) start() {
 		return <-ended
 	})
 	synctest.Wait()
+}
+
+// level returns the trust in an identity.
+func (r *rig) level(identity string) trust.Level {
+	switch {
+	case slices.Contains(r.admins, identity):
+		return trust.Admin
+	case slices.Contains(r.trusted, identity):
+		return trust.Trusted
+	}
+	return trust.Untrusted
 }
 
 // pair makes a sender with the code of the open pairing a user.

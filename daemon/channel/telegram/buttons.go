@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"crabmem/bm25/clip"
 	"crabmem/daemon/channel"
 )
 
@@ -15,8 +16,10 @@ type press struct {
 	Data    string   `json:"data"`
 }
 
-// maxData limits the data of a button, in bytes. The data of the channel's buttons is shorter.
-const maxData = 64
+const (
+	maxData  = 64  // bytes of a button's data; that of the channel's buttons is shorter
+	maxShown = 200 // bytes of a text after a press
+)
 
 // pressOf returns a press of a button as a message, or false.
 func (b *bot) pressOf(p *press) (channel.Message, bool) {
@@ -42,11 +45,12 @@ func keyboard(buttons []channel.Button) map[string]any {
 	return map[string]any{"inline_keyboard": lines}
 }
 
-// pressed ends the progress bar of a button. A failure has no effect.
-func (b *bot) pressed(ctx context.Context, id string, closed bool) {
+// pressed ends the progress bar of a button, and shows a text to the person unless it is empty.
+// A failure has no effect.
+func (b *bot) pressed(ctx context.Context, id, text string) {
 	params := map[string]any{"callback_query_id": id}
-	if closed {
-		params["text"] = "This question is closed."
+	if text != "" {
+		params["text"] = clip.Bytes(text, maxShown)
 	}
 	var done bool
 	if err := b.call(ctx, sendTime, "answerCallbackQuery", params, &done); err != nil && ctx.Err() == nil {

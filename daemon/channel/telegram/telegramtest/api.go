@@ -119,7 +119,11 @@ func (a *API) Press(user, message int64, data string) int64 {
 	for _, s := range a.sent {
 		if s.ID == message && slices.ContainsFunc(s.Buttons, func(b Button) bool { return b.Data == data }) {
 			a.message++
-			of := map[string]any{"message_id": message, "chat": map[string]any{"id": s.Chat, "type": "private"}, "from": map[string]any{"id": 123456, "is_bot": true}, "text": s.Text}
+			kind := "private"
+			if s.Chat < 0 {
+				kind = "supergroup"
+			}
+			of := map[string]any{"message_id": message, "chat": map[string]any{"id": s.Chat, "type": kind}, "from": map[string]any{"id": 123456, "is_bot": true}, "text": s.Text}
 			if s.Topic != 0 {
 				of["message_thread_id"], of["is_topic_message"] = s.Topic, true
 			}

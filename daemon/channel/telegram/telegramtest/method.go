@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // do carries out a request.
@@ -59,6 +60,9 @@ func (a *API) do(method string, r *http.Request) (any, error) {
 		defer a.mu.Unlock()
 		if r.FormValue("callback_query_id") == "" {
 			return nil, errors.New("callback_query_id is empty")
+		}
+		if n := utf8.RuneCountInString(r.FormValue("text")); n > 200 {
+			return nil, fmt.Errorf("callback query: text of %d characters", n)
 		}
 		a.pressed = append(a.pressed, r.FormValue("text"))
 		return true, nil

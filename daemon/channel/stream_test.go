@@ -101,6 +101,22 @@ func TestLongDraft(t *testing.T) {
 	})
 }
 
+// TestNoDraftsInGroups: groups have no drafts, also those with all senders.
+func TestNoDraftsInGroups(t *testing.T) {
+	for _, senders := range []string{"", "all"} {
+		bubble(t, func(r *rig) {
+			r.ignores, r.groups = true, []telegram.Group{{ID: -100, Senders: senders}}
+			r.writes(5*time.Second, "one")
+			r.start()
+			r.group(7, "hi @crab_bot", entityOf("mention", "hi @crab_bot", "@crab_bot"))
+			time.Sleep(20 * time.Second)
+			if n := r.api.Count("sendMessageDraft"); n > 0 || len(r.sent()) != 1 {
+				t.Errorf("%d drafts, sent %q", n, r.sent())
+			}
+		})
+	}
+}
+
 // TestNoDrafts: streaming may be off.
 func TestNoDrafts(t *testing.T) {
 	bubble(t, func(r *rig) {

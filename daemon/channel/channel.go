@@ -42,6 +42,9 @@ type Platform struct {
 	// Send sends a text to a conversation, and returns the text's ID in the service. If the error
 	// is not a *SendError, the outcome is unknown.
 	Send func(ctx context.Context, conversation string, t Text) (id string, err error)
+	// Wait returns how long a text for a conversation waits before Send. If it returns 0, it counts
+	// a text as sent now. nil: texts do not wait.
+	Wait func(conversation string) time.Duration
 	// Unbutton removes a text's buttons, if it has any. It returns errors as Send does.
 	Unbutton func(ctx context.Context, conversation, id string) error
 	// Fetch returns the text of a file of at most MaxFile bytes. If a later call cannot succeed,

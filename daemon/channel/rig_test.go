@@ -50,6 +50,7 @@ type rig struct {
 	format  string
 	down    atomic.Bool // no daemon answers
 	ignores bool        // messages need not be stored
+	spaced  bool        // texts wait as the API advises
 	stop    func() error
 	change  func(*channel.Platform) // nil: no change
 	allowed []string                // users
@@ -151,6 +152,9 @@ func (r *rig) start() {
 	}
 	log := slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	p := telegram.New(&telegram.Config{Token: telegramtest.Token, Groups: r.groups, Routes: r.routes, PollTimeout: 30, Format: r.format, API: "http://telegram.test"}, log, r.api.Transport())
+	if !r.spaced {
+		p.Wait = nil
+	}
 	if r.change != nil {
 		r.change(p)
 	}

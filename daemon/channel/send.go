@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"crabmem/daemon/box"
 )
@@ -12,7 +13,10 @@ import (
 // send sends the conversation's oldest text without an outcome. It returns false if each
 // text has an outcome.
 func (w *worker) send() (did bool, err error) {
-	a, buttons, err := w.claim()
+	a, buttons, wait, err := w.claim()
+	if wait > 0 {
+		return Pause(w.ctx, wait), nil
+	}
 	if a == nil || err != nil {
 		return false, err
 	}
@@ -43,8 +47,9 @@ func (w *worker) send() (did bool, err error) {
 }
 
 // claim returns the oldest text without an outcome, or nil, and its buttons, after it stored
-// that the text is sent now. A text that was sent already, and has no outcome, becomes unknown.
-func (w *worker) claim() (next *box.Answer, buttons []Button, err error) {
+// that the text is sent now. If wait is not 0, the text is sent later. A text that was sent
+// already, and has no outcome, becomes unknown.
+func (w *worker) claim() (next *box.Answer, buttons []Button, wait time.Duration, err error) {
 	err = w.box.Update(w.conversation, func(f *box.File) (changed bool) {
 		changed = w.splitNew(f)
 		for i := 0; i < len(f.Answers); i++ {
@@ -54,6 +59,12 @@ func (w *worker) claim() (next *box.Answer, buttons []Button, err error) {
 				w.end(f, i, box.Unknown, "")
 				changed = true
 			case box.Pending:
+				if w.p.Wait != nil {
+					wait = w.p.Wait(w.conversation)
+				}
+				if wait > 0 {
+					return changed
+				}
 				a.State = box.Sending
 				sent := *a
 				next = &sent
@@ -66,9 +77,9 @@ func (w *worker) claim() (next *box.Answer, buttons []Button, err error) {
 		return changed
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, 0, err
 	}
-	return next, buttons, nil
+	return next, buttons, wait, nil
 }
 
 // settle stores a text's outcome.

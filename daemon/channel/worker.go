@@ -180,7 +180,6 @@ func failure(status int, err error) string {
 func (w *worker) try(ctx context.Context, d op.Caller, t *box.Turn) (op.Answer, error) {
 	select {
 	case w.runs <- struct{}{}:
-		defer func() { <-w.runs }()
 	case <-ctx.Done():
 		return op.Answer{}, ctx.Err()
 	}
@@ -203,6 +202,7 @@ func (w *worker) try(ctx context.Context, d op.Caller, t *box.Turn) (op.Answer, 
 		err = ctx.Err()
 	}
 	cancel()
+	<-w.runs // a text that waits delays no run of another conversation
 	serving.Wait()
 	return op.Answer{Session: r.session, Content: r.written()}, err
 }

@@ -49,13 +49,14 @@ type bot struct {
 	timeout time.Duration // of a poll
 
 	noDrafts atomic.Bool // the server does not know drafts
+	pace     pace        // of messages
 }
 
 // New returns a configuration's platform. transport carries the requests; nil is
 // [http.DefaultTransport].
 func New(c *Config, log *slog.Logger, transport http.RoundTripper) *channel.Platform {
 	b := newBot(c, log, transport)
-	p := &channel.Platform{Dir: box.Telegram, Prefix: prefix, Limit: maxUnits, Receive: b.receive, Send: b.send, Unbutton: b.unbutton, Fetch: b.fetch, Typing: b.typing, TypingTime: typingTime}
+	p := &channel.Platform{Dir: box.Telegram, Prefix: prefix, Limit: maxUnits, Receive: b.receive, Send: b.send, Wait: b.pace.next, Unbutton: b.unbutton, Fetch: b.fetch, Typing: b.typing, TypingTime: typingTime}
 	if c.Streaming != "off" {
 		p.Draft = b.draft
 	}

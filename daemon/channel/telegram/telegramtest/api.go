@@ -20,6 +20,7 @@ type Sent struct {
 	HTML            string // empty: the text has no formatting
 	Buttons         []Button
 	ReplyTo         int64 // 0: not a reply
+	At              time.Time
 }
 
 // Button is a button below a message.

@@ -137,7 +137,7 @@ func (a *API) send(s Sent) (any, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.message++
-	s.ID = a.message
+	s.ID, s.At = a.message, time.Now()
 	a.sent = append(a.sent, s)
 	return s.result(), nil
 }

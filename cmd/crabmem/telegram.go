@@ -34,7 +34,9 @@ It reads config/telegram.toml in the home directory, of mode 0600:
   allowed_users = [123456789]  # IDs; messages of others are ignored
   session = "daily 04:00"      # or "one", or "idle 8h"
   format = "plain"             # or "html": show Markdown as formatting
-  streaming = "draft"          # show what the agent writes, or "off"
+  streaming = "draft"          # show what the agent writes: in private chats as
+                               # a draft, in groups in a message; or "edit":
+                               # always in a message; or "off"
   poll_timeout = 30            # seconds
   api = "https://api.telegram.org"
 

@@ -110,7 +110,8 @@ type Part struct {
 	Number  int    `json:"part,omitempty"` // from 1
 	Of      int    `json:"of,omitempty"`
 	State   State  `json:"state,omitempty"`
-	Remote  string `json:"remote,omitempty"`   // the platform's ID of the sent message
+	Remote  string `json:"remote,omitempty"`   // the platform's ID of the sent message; with Pending, to edit it
+	Live    bool   `json:"live,omitempty"`     // the message shows the text of a run that has not ended
 	ReplyTo string `json:"reply_to,omitempty"` // the platform's ID of the message that it replies to
 }
 
@@ -139,7 +140,17 @@ const (
 )
 
 // IsOpen reports whether the delivery has no outcome yet.
-func (p *Part) IsOpen() bool { return p.State == Pending || p.State == Sending }
+func (p *Part) IsOpen() bool { return p.State == Pending || p.State == Sending || p.Live }
+
+// Live returns the indexes of the answers that show a turn's text before its run ends.
+func (f *File) Live(turn string) (list []int) {
+	for i := range f.Answers {
+		if f.Answers[i].Live && f.Answers[i].Turn == turn {
+			list = append(list, i)
+		}
+	}
+	return list
+}
 
 // Update calls change with a conversation's content, and stores the content if change
 // returns true. A conversation without a file is not created.

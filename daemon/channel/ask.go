@@ -47,6 +47,10 @@ type run struct {
 	writing sync.Mutex
 	text    strings.Builder // of the answer so far
 	ended   bool            // calls of tools follow the text
+	streams bool            // messages show the text
+	due     time.Time       // the next message or edit
+
+	shown map[uint64]string // texts of these messages, by seq; only serve uses them
 }
 
 // event adds an event to the run.
@@ -135,6 +139,7 @@ func (r *run) asked(list []agent.Question) error {
 				r.close(f, q)
 			}
 		}
+		r.endText(f)
 		q := box.Question{Turn: r.turn.IDs[0], Sum: sum, Labels: labels}
 		if i := slices.IndexFunc(f.Waiting, func(m box.Message) bool { return m.ID == q.Turn }); i >= 0 && list[0].Header != agent.RunCommand {
 			q.By, q.Name = f.Waiting[i].Sender, f.Waiting[i].Name
@@ -152,6 +157,7 @@ func (r *run) asked(list []agent.Question) error {
 func (r *run) sendEarly(text string) error {
 	err := r.box.Update(r.conversation, func(f *box.File) bool {
 		if sum := digest(text); len(f.Replies) < maxReplies && !slices.Contains(f.Replies, sum) {
+			r.endText(f)
 			f.Replies = append(f.Replies, sum)
 			r.add(f, r.turn.IDs[0], box.Reply, text)
 			return true
@@ -219,7 +225,7 @@ func (r *run) closeAsked(ctx context.Context) error {
 // serve sends texts and answers of a run until ctx ends.
 func (r *run) serve(ctx context.Context) {
 	for wait := firstWait; ctx.Err() == nil; {
-		did, err := oneOf(r.send, r.unbutton, func() (bool, error) { return r.reply(ctx) }, r.answerWork)
+		did, err := oneOf(r.send, r.unbutton, func() (bool, error) { return r.reply(ctx) }, r.answerWork, r.stream)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			r.Log.Error("a question pauses", "conversation", r.conversation, "wait", wait, "error", err)
@@ -228,10 +234,7 @@ func (r *run) serve(ctx context.Context) {
 		case did:
 			wait = firstWait
 		default:
-			select {
-			case <-r.woken:
-			case <-ctx.Done():
-			}
+			pause(ctx, r.dueIn(), r.woken)
 		}
 	}
 }

@@ -45,13 +45,19 @@ type Platform struct {
 	// Wait returns how long a text for a conversation waits before Send. If it returns 0, it counts
 	// a text as sent now. nil: texts do not wait.
 	Wait func(conversation string) time.Duration
+	// Edit replaces a text that Send sent. A repeated call has no other effect. It returns errors as
+	// Send does.
+	Edit func(ctx context.Context, conversation, id string, t Text) error
+	// EditTime is the time between two edits of an answer while the agent writes it, if Draft is nil
+	// or refuses the text. 0: the channel edits only answers that are complete.
+	EditTime time.Duration
 	// Unbutton removes a text's buttons, if it has any. It returns errors as Send does.
 	Unbutton func(ctx context.Context, conversation, id string) error
 	// Fetch returns the text of a file of at most MaxFile bytes. If a later call cannot succeed,
 	// the error is a *SendError without Retry.
 	Fetch func(ctx context.Context, file string) (text string, err error)
 	// Draft shows a part of an answer until the next message. Calls with the same id replace it.
-	// It returns errors as Send does. nil: the channel shows only complete answers.
+	// It returns errors as Send does. nil: the channel shows no drafts.
 	Draft func(ctx context.Context, conversation string, id int64, text string) error
 	// Typing shows that the agent works. The service shows it for TypingTime or a little longer.
 	Typing     func(ctx context.Context, conversation string)
@@ -72,6 +78,7 @@ type SendError struct {
 	Retry bool          // it may be sent later
 	After time.Duration // the platform asked for this wait; 0: it did not
 	Gone  bool          // the conversation does not accept texts
+	NoID  bool          // the message to edit does not exist
 }
 
 func (e *SendError) Error() string { return e.Err.Error() }
@@ -242,17 +249,24 @@ func (l *loop) store(m *Message, allowed *[]string) error {
 // notice adds a notice to the texts that the channel sends.
 func (l *loop) notice(f *box.File, turn, text string) { l.add(f, turn, box.Notice, text) }
 
-// add adds a text in parts that the platform accepts. The first part of an agent's text in a turn
-// replies to the message that addressed the agent.
+// add adds a text in parts that the platform accepts. The parts of an answer are edits of the
+// messages that show it already. The first part of an agent's text in a turn replies to the message
+// that addressed the agent.
 func (l *loop) add(f *box.File, turn string, kind box.Kind, text string) {
 	to := ""
 	if f.Turn != nil && f.Turn.IDs[0] == turn && kind != box.Notice {
 		to = f.Turn.ReplyTo
 	}
-	parts := Split(text, l.p.Limit)
-	for i, part := range parts {
-		f.Answer(box.Answer{Content: part, Part: box.Part{Turn: turn, Kind: kind, Number: i + 1, Of: len(parts), State: box.Pending, ReplyTo: to}})
-		to = ""
+	parts, shown := Split(text, l.p.Limit), 0
+	if kind == box.Reply {
+		shown = l.endLive(f, turn, parts)
+	}
+	for i := shown; i < len(parts); i++ {
+		p := box.Part{Turn: turn, Kind: kind, Number: i + 1, Of: len(parts), State: box.Pending}
+		if i == 0 {
+			p.ReplyTo = to
+		}
+		f.Answer(box.Answer{Content: parts[i], Part: p})
 	}
 }
 

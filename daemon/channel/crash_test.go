@@ -35,6 +35,8 @@ const (
 	choosesAgain  control = "the session of a turn is chosen again after a restart"
 	pressesFirst  control = "the press of a button is confirmed before it is stored"
 	forgetsAsked  control = "questions are forgotten at a restart"
+	sendsLive     control = "a streamed message with an unknown outcome is sent again"
+	losesRemote   control = "the ID of a streamed message is not stored"
 )
 
 // script is a person's acts while the channel runs, and a check after them.
@@ -180,7 +182,9 @@ func spoil(t *testing.T, m *faultfs.Mem, mistake control) {
 			t.Fatal(err)
 		}
 		switch mistake {
-		case sendsFirst:
+		case losesRemote:
+			b = bytes.ReplaceAll(b, []byte(`"remote":"`), []byte(`"lost":"`))
+		case sendsFirst, sendsLive:
 			b = bytes.ReplaceAll(b, []byte(`"state":"sending"`), []byte(`"state":"pending"`))
 		case forgets:
 			for _, key := range []string{"done", "deliveries"} {
@@ -298,7 +302,7 @@ func crashes(t *testing.T, s script) {
 func TestControls(t *testing.T) {
 	race.Skip(t)
 	for mistake, s := range map[control]script{confirmsFirst: texts, sendsFirst: texts, forgets: texts, losesAlbum: joined, losesFull: joined, losesTurn: joined, choosesAgain: crossed,
-		pressesFirst: asked, forgetsAsked: asked} {
+		pressesFirst: asked, forgetsAsked: asked, sendsLive: streamed, losesRemote: streamed} {
 		found := false
 		for call, hit := 1, true; hit && !found; call += 3 {
 			var bad []string

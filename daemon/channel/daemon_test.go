@@ -113,12 +113,22 @@ func (d *daemon) send(ctx context.Context, m *op.Message, emit func(agent.Event)
 	reply := d.reply
 	d.mu.Unlock()
 	var err error
+	written := "" // before the end
+	collect := func(e agent.Event) error {
+		switch e.Kind {
+		case agent.TextDelta:
+			written += e.Content
+		case agent.ToolsComplete:
+			written = ""
+		}
+		return emit(e)
+	}
 	switch {
 	case answered:
 	case reply == nil:
 		text = strings.ToUpper(m.Content)
 	default:
-		text, err = reply(context.WithValue(ctx, emitKey{}, emit), m)
+		text, err = reply(context.WithValue(ctx, emitKey{}, collect), m)
 	}
 	d.mu.Lock()
 	lost := d.lose > 0
@@ -126,13 +136,13 @@ func (d *daemon) send(ctx context.Context, m *op.Message, emit func(agent.Event)
 		d.lose--
 	}
 	if err == nil && ctx.Err() == nil {
-		d.texts[request] = text
+		d.texts[request] = written + text
 	}
 	d.mu.Unlock()
 	if lost {
 		return errors.New("the connection ended")
 	}
-	if err != nil {
+	if err != nil || text == "" {
 		return err
 	}
 	return emit(agent.Event{Kind: agent.TextDelta, Content: text})

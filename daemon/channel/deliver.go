@@ -22,7 +22,7 @@ func (l *loop) look() {
 // splitNew replaces the texts of the daemon with parts that the platform accepts.
 func (l *loop) splitNew(f *box.File) (changed bool) {
 	for {
-		i := slices.IndexFunc(f.Answers, func(a box.Answer) bool { return a.State == box.Pending && a.Of == 0 })
+		i := slices.IndexFunc(f.Answers, func(a box.Answer) bool { return a.State == box.Pending && a.Of == 0 && !a.Live })
 		if i < 0 {
 			return changed
 		}

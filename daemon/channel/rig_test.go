@@ -119,6 +119,7 @@ type file struct {
 	Answers      []struct {
 		Content, State, Kind, Remote string
 		ReplyTo                      string `json:"reply_to"`
+		Live                         bool
 	}
 	Turn *struct{ IDs []string }
 }

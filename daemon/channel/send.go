@@ -20,12 +20,25 @@ func (w *worker) send() (did bool, err error) {
 	if a == nil || err != nil {
 		return false, err
 	}
-	id, err := w.p.Send(context.WithoutCancel(w.ctx), w.conversation, Text{a.Content, a.Kind != box.Notice && a.Kind != box.Asks, buttons, a.ReplyTo}) // Send has a limit
+	ctx, id, t := context.WithoutCancel(w.ctx), a.Remote, Text{a.Content, a.Kind != box.Notice && a.Kind != box.Asks, buttons, a.ReplyTo}
+	if isEdit := id != ""; isEdit {
+		err = w.p.Edit(ctx, w.conversation, id, t) // Edit and Send have a limit
+	} else {
+		id, err = w.p.Send(ctx, w.conversation, t)
+	}
 	if err == nil {
 		return true, w.settle(a, box.Sent, id)
 	}
 	failed, certain := errors.AsType[*SendError](err)
 	switch {
+	case !certain && a.Remote != "": // pauses: an edit may be repeated
+		return true, err
+	case certain && failed.NoID:
+		w.Log.Warn("a person removed the message with a part of the answer: the part is sent again", "conversation", w.conversation)
+		return true, w.settle(a, box.Pending, "")
+	case certain && a.Remote != "" && !failed.Gone && !failed.Retry:
+		w.Log.Error("the platform refused an edit: a text may be missing", "conversation", w.conversation, "part", a.Number, "of", a.Of, "error", err)
+		return true, w.settle(a, box.Unknown, "")
 	case !certain:
 		w.Log.Error("a text may be missing: it is not sent again", "conversation", w.conversation, "part", a.Number, "of", a.Of, "error", err)
 		return true, w.settle(a, box.Unknown, "")
@@ -36,7 +49,7 @@ func (w *worker) send() (did bool, err error) {
 		w.Log.Error("the platform refused a text: it is dropped", "conversation", w.conversation, "part", a.Number, "of", a.Of, "error", err)
 		return true, w.settle(a, box.Failed, "")
 	}
-	if serr := w.settle(a, box.Pending, ""); serr != nil {
+	if serr := w.settle(a, box.Pending, a.Remote); serr != nil {
 		return true, serr
 	}
 	if failed.After > 0 {
@@ -59,19 +72,22 @@ func (w *worker) claim() (next *box.Answer, buttons []Button, wait time.Duration
 				w.end(f, i, box.Unknown, "")
 				changed = true
 			case box.Pending:
-				if w.p.Wait != nil {
+				isEdit := a.Remote != ""
+				if w.p.Wait != nil && !isEdit {
 					wait = w.p.Wait(w.conversation)
 				}
 				if wait > 0 {
 					return changed
 				}
-				a.State = box.Sending
+				if !isEdit {
+					a.State, changed = box.Sending, true
+				}
 				sent := *a
 				next = &sent
 				if q := f.Question(a.Seq); q != nil && q.State == box.Asking {
 					buttons = buttonsOf(q)
 				}
-				return true
+				return changed
 			}
 		}
 		return changed
@@ -86,7 +102,10 @@ func (w *worker) claim() (next *box.Answer, buttons []Button, wait time.Duration
 func (w *worker) settle(a *box.Answer, state box.State, id string) error {
 	return w.box.Update(w.conversation, func(f *box.File) bool {
 		for i := range f.Answers {
-			if f.Answers[i].Seq == a.Seq {
+			if now := &f.Answers[i]; now.Seq == a.Seq {
+				if state == box.Sent && a.Live && !now.Live && now.Content != a.Content {
+					state = box.Pending // the run sent more text: an edit follows
+				}
 				w.end(f, i, state, id)
 				return true
 			}
@@ -99,6 +118,9 @@ func (w *worker) settle(a *box.Answer, state box.State, id string) error {
 func (w *worker) end(f *box.File, i int, state box.State, id string) {
 	a := &f.Answers[i]
 	a.State, a.Remote = state, id
+	if a.Live && state == box.Unknown {
+		return // endLive compares the text
+	}
 	if state != box.Pending {
 		a.Content, a.ReplyTo = "", ""
 		if q := f.Question(a.Seq); q != nil {
@@ -109,8 +131,13 @@ func (w *worker) end(f *box.File, i int, state box.State, id string) {
 		}
 	}
 	if state == box.Unknown && a.Kind != box.Notice {
-		w.notice(f, a.Turn, fmt.Sprintf("Part %d of %d of this answer may be missing: its delivery was not confirmed.", a.Number, a.Of))
+		w.missing(f, a)
 	}
+}
+
+// missing adds a notice about a text of an agent with an unknown outcome.
+func (l *loop) missing(f *box.File, a *box.Answer) {
+	l.notice(f, a.Turn, fmt.Sprintf("Part %d of %d of this answer may be missing: its delivery was not confirmed.", a.Number, a.Of))
 }
 
 // dropTexts marks each text without an outcome as failed.

@@ -120,7 +120,7 @@ func TestNoDraftsInGroups(t *testing.T) {
 // TestNoDrafts: streaming may be off.
 func TestNoDrafts(t *testing.T) {
 	bubble(t, func(r *rig) {
-		r.change = func(p *channel.Platform) { p.Draft = nil }
+		r.change = func(p *channel.Platform) { p.Draft, p.EditTime = nil, 0 }
 		r.writes(time.Minute, "one")
 		r.start()
 		r.api.Text(7, "x")

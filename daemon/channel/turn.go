@@ -161,6 +161,9 @@ func (w *worker) dropUntil(f *box.File, command int) {
 	if f.Turn != nil && f.Turn.New {
 		f.Fresh = true
 	}
+	if f.Turn != nil {
+		w.endLive(f, f.Turn.IDs[0], nil)
+	}
 	f.Turn, f.Replies = nil, nil
 	id := f.Waiting[command].ID
 	f.End(command + 1)

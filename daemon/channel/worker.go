@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 
 	"crabmem/daemon/agent"
@@ -116,7 +117,7 @@ func (w *worker) answer(t *box.Turn) error {
 			w.notice(f, t.IDs[0], "This is a new session: "+answer.Session)
 		}
 		f.End(len(t.IDs))
-		if n := len(f.Replies); n == 0 || f.Replies[n-1] != digest(text) { // some agents repeat it
+		if n := len(f.Replies); len(f.Live(t.IDs[0])) > 0 || (n == 0 || f.Replies[n-1] != digest(text)) && !slices.Contains(f.Replies, liveDigest(text)) { // some agents repeat it
 			w.add(f, t.IDs[0], box.Reply, text)
 		}
 		f.Turn, f.Replies = nil, nil
@@ -185,7 +186,7 @@ func (w *worker) try(ctx context.Context, d op.Caller, t *box.Turn) (op.Answer, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, runTime)
 	defer cancel()
-	r := &run{worker: w, turn: t, caller: d}
+	r := &run{worker: w, turn: t, caller: d, shown: make(map[uint64]string)}
 	var serving sync.WaitGroup
 	serving.Go(func() { r.serve(ctx) }) // until cancel
 	serving.Go(func() {                 // until cancel
@@ -193,9 +194,7 @@ func (w *worker) try(ctx context.Context, d op.Caller, t *box.Turn) (op.Answer, 
 			w.p.Typing(ctx, w.conversation)
 		}
 	})
-	if w.p.Draft != nil {
-		serving.Go(func() { r.draft(ctx) }) // until cancel
-	}
+	serving.Go(func() { r.show(ctx) }) // until cancel
 	err := op.StreamMessage.Each(ctx, d, op.Message{Content: t.Content, Agent: t.Agent, Sender: identity(w.conversation),
 		Session: t.Session, New: t.New, Request: t.IDs[0], Commands: true}, func(e agent.Event) error { return r.event(ctx, e) })
 	if ctx.Err() == context.DeadlineExceeded && err != nil {

@@ -2,7 +2,6 @@ package telegram
 
 import (
 	"context"
-	"strings"
 
 	"crabmem/bm25/clip"
 	"crabmem/daemon/channel"
@@ -61,9 +60,5 @@ func (b *bot) pressed(ctx context.Context, id, text string) {
 // unbutton removes the buttons below a message.
 func (b *bot) unbutton(ctx context.Context, conversation, id string) error {
 	var done any
-	err := b.do(ctx, "editMessageReplyMarkup", to(conversation, map[string]any{"message_id": id}), &done)
-	if err != nil && strings.Contains(err.Error(), "message is not modified") {
-		return nil
-	}
-	return err
+	return modified(b.do(ctx, "editMessageReplyMarkup", to(conversation, map[string]any{"message_id": id}), &done))
 }

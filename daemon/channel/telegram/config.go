@@ -29,7 +29,7 @@ type Config struct {
 	Token        string  `toml:"token"`         // the bot's, or secret:NAME
 	AllowedUsers []int64 `toml:"allowed_users"` // IDs; messages of others are ignored
 	Session      string  `toml:"session"`       // see [channel.ParseBoundary]; empty: the agent decides
-	Streaming    string  `toml:"streaming"`     // draft (the default) or off
+	Streaming    string  `toml:"streaming"`     // draft (the default), edit, or off
 	Format       string  `toml:"format"`        // plain (the default) or html
 	PollTimeout  int     `toml:"poll_timeout"`  // seconds
 	API          string  `toml:"api"`           // Bot API address
@@ -71,8 +71,8 @@ func (c *Config) check() error {
 			return fmt.Errorf("allowed_users: %d is not the ID of a user", id)
 		}
 	}
-	if c.Streaming != "" && c.Streaming != "off" && c.Streaming != "draft" {
-		return fmt.Errorf("streaming = %q: want draft or off", c.Streaming)
+	if !slices.Contains([]string{"", "draft", "edit", "off"}, c.Streaming) {
+		return fmt.Errorf("streaming = %q: want draft, edit, or off", c.Streaming)
 	}
 	if c.Format != "" && c.Format != "plain" && c.Format != "html" {
 		return fmt.Errorf("format = %q: want plain or html", c.Format)

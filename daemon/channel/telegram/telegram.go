@@ -30,6 +30,7 @@ const (
 	maxResponse = 16 << 20 // bytes
 	sendTime    = 20 * time.Second
 	typingTime  = 4 * time.Second // the API shows typing for 5 s
+	editTime    = 1500 * time.Millisecond
 	floodWait   = 5 * time.Second // after a 429 without retry_after
 	firstWait   = time.Second
 	maxWait     = time.Minute
@@ -56,8 +57,11 @@ type bot struct {
 // [http.DefaultTransport].
 func New(c *Config, log *slog.Logger, transport http.RoundTripper) *channel.Platform {
 	b := newBot(c, log, transport)
-	p := &channel.Platform{Dir: box.Telegram, Prefix: prefix, Limit: maxUnits, Receive: b.receive, Send: b.send, Wait: b.pace.next, Unbutton: b.unbutton, Fetch: b.fetch, Typing: b.typing, TypingTime: typingTime}
+	p := &channel.Platform{Dir: box.Telegram, Prefix: prefix, Limit: maxUnits, Receive: b.receive, Send: b.send, Edit: b.edit, Wait: b.pace.next, Unbutton: b.unbutton, Fetch: b.fetch, Typing: b.typing, TypingTime: typingTime}
 	if c.Streaming != "off" {
+		p.EditTime = editTime
+	}
+	if c.Streaming == "" || c.Streaming == "draft" {
 		p.Draft = b.draft
 	}
 	return p
@@ -219,30 +223,53 @@ func to(conversation string, params map[string]any) map[string]any {
 	return params
 }
 
-// send sends a text, with formatting if the configuration says so. If the API refuses the
-// formatting, the text is sent without.
+// send sends a text.
 func (b *bot) send(ctx context.Context, conversation string, t channel.Text) (string, error) {
 	var m message
-	params := to(conversation, map[string]any{"text": t.Content, "link_preview_options": map[string]any{"is_disabled": true}})
+	params := to(conversation, map[string]any{})
 	if t.ReplyTo != "" {
 		params["reply_parameters"] = map[string]any{"message_id": json.Number(t.ReplyTo), "allow_sending_without_reply": true}
 	}
 	if len(t.Buttons) > 0 {
 		params["reply_markup"] = keyboard(t.Buttons)
 	}
+	err := b.text(ctx, "sendMessage", params, t, &m)
+	return strconv.FormatInt(m.ID, 10), err
+}
+
+// edit replaces a text. It succeeds if the message has the text.
+func (b *bot) edit(ctx context.Context, conversation, id string, t channel.Text) error {
+	var done any
+	params := to(conversation, map[string]any{"message_id": id})
+	delete(params, "message_thread_id")
+	return modified(b.text(ctx, "editMessageText", params, t, &done))
+}
+
+// modified returns the error of an edit, or nil if the message was as it is now.
+func modified(err error) error {
+	if err != nil && strings.Contains(err.Error(), "message is not modified") {
+		return nil
+	}
+	return err
+}
+
+// text calls a method with a text, with formatting if the configuration says so. If the API refuses
+// the formatting, the text is sent without.
+func (b *bot) text(ctx context.Context, method string, params map[string]any, t channel.Text, out any) error {
+	params["text"], params["link_preview_options"] = t.Content, map[string]any{"is_disabled": true}
 	if b.config.Format == "html" && t.Markdown {
 		if text := toHTML(t.Content); text != "" && visible(text) <= fullText {
 			params["text"], params["parse_mode"] = text, "HTML"
 		}
 	}
-	err := b.do(ctx, "sendMessage", params, &m)
+	err := b.do(ctx, method, params, out)
 	if e, ok := errors.AsType[*gotgbot.TelegramError](err); ok && params["parse_mode"] != nil && strings.Contains(e.Description, "can't parse entities") {
 		b.log.Warn("Telegram refuses the formatting of a text: it is sent without", "error", err)
 		params["text"] = t.Content
 		delete(params, "parse_mode")
-		err = b.do(ctx, "sendMessage", params, &m)
+		err = b.do(ctx, method, params, out)
 	}
-	return strconv.FormatInt(m.ID, 10), err
+	return err
 }
 
 // do calls a method that sends or changes a message. An error without a connection, or of a
@@ -266,7 +293,7 @@ func (b *bot) do(ctx context.Context, method string, params map[string]any, out 
 	case e.Code == http.StatusUnauthorized || e.Code == http.StatusConflict:
 		return &channel.SendError{Err: err, Retry: true} // the owner sets another token
 	}
-	return &channel.SendError{Err: err, Gone: e.Code == http.StatusForbidden || strings.Contains(e.Description, "chat not found") || e.ResponseParams != nil && e.ResponseParams.MigrateToChatId != 0}
+	return &channel.SendError{Err: err, NoID: strings.Contains(e.Description, "message to edit not found"), Gone: e.Code == http.StatusForbidden || strings.Contains(e.Description, "chat not found") || e.ResponseParams != nil && e.ResponseParams.MigrateToChatId != 0}
 }
 
 var errNoDrafts = &channel.SendError{Err: errors.New("the chat or the server has no drafts")}

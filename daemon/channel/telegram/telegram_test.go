@@ -126,7 +126,7 @@ func TestReadConfig(t *testing.T) {
 		token + "allowed_users = [" + strings.Repeat("1,", 1001) + "]": "1001 users",
 		token + "poll_timeout = 0":                                     "want 1 to 300",
 		token + "format = \"x\"":                                       "want plain or html",
-		token + "streaming = \"edit\"":                                 "want draft or off",
+		token + "streaming = \"x\"":                                    "want draft, edit, or off",
 		token + "session = \"hourly\"":                                 `"hourly"`,
 		token + "api = \"ftp://x\"":                                    "api = ",
 		token + "[[groups]]\nid = 7":                                   "want the ID of a group",

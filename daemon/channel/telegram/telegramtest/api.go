@@ -21,6 +21,8 @@ type Sent struct {
 	Buttons         []Button
 	ReplyTo         int64 // 0: not a reply
 	At              time.Time
+	Removed         bool     // by a person
+	Edits           []string // texts, without those of edits that were refused
 }
 
 // Button is a button below a message.
@@ -178,6 +180,13 @@ func (a *API) Sent() []Sent {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.sent)
+}
+
+// Remove removes the bot's newest message, as a person does.
+func (a *API) Remove() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.sent[len(a.sent)-1].Removed = true
 }
 
 // Drafts returns the texts that the bot showed before a message.

@@ -32,6 +32,9 @@ const (
 // errSame refuses an edit without a difference, as Telegram does. A bot may repeat an edit.
 var errSame = errors.New("message is not modified: specified new message content and reply markup are exactly the same")
 
+// errRemoved refuses the edit of a message that a person removed, or that the bot did not send.
+var errRemoved = errors.New("message to edit not found")
+
 func refuse(w http.ResponseWriter, fault Fault) {
 	code, text, parameters := 400, "Bad Request: can't parse", map[string]any{}
 	switch fault {

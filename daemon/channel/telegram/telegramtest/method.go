@@ -40,6 +40,18 @@ func (a *API) do(method string, r *http.Request) (any, error) {
 			}
 		}
 		return a.send(s)
+	case "editMessageText":
+		text, html := r.FormValue("text"), ""
+		if r.FormValue("parse_mode") == "HTML" {
+			var err error
+			if html = text; html != "" {
+				text, err = ParseHTML(html)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		return a.edit(number("chat_id"), number("message_id"), func(s *Sent) { s.Text, s.HTML, s.Buttons, s.Edits = text, html, nil, append(s.Edits, text) })
 	case "editMessageReplyMarkup":
 		buttons, err := buttonsOf(r.FormValue("reply_markup"))
 		if err != nil {
@@ -156,7 +168,10 @@ func (a *API) edit(chat, id int64, change func(*Sent)) (any, error) {
 		if s.Chat != chat || s.ID != id {
 			continue
 		}
-		if change(&s); s.Text == a.sent[i].Text && slices.Equal(s.Buttons, a.sent[i].Buttons) {
+		if s.Removed {
+			return nil, errRemoved
+		}
+		if change(&s); s.Text == a.sent[i].Text && s.HTML == a.sent[i].HTML && slices.Equal(s.Buttons, a.sent[i].Buttons) {
 			return nil, errSame
 		}
 		if err := s.check(); err != nil {
@@ -165,7 +180,7 @@ func (a *API) edit(chat, id int64, change func(*Sent)) (any, error) {
 		a.sent[i] = s
 		return s.result(), nil
 	}
-	return nil, fmt.Errorf("message to edit not found: %d", id)
+	return nil, fmt.Errorf("%w: %d in chat %d", errRemoved, id, chat)
 }
 
 // poll confirms the updates before an offset, and returns the others, or waits for one.

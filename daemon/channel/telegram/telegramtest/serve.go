@@ -57,7 +57,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case fault == CutAfter:
 		panic(http.ErrAbortHandler)
 	case err != nil:
-		if !errors.Is(err, errSame) {
+		if !errors.Is(err, errSame) && err != errRemoved {
 			a.Fail(err)
 		}
 		respond(w, 400, map[string]any{"ok": false, "error_code": 400, "description": "Bad Request: " + err.Error()})

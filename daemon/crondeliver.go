@@ -23,13 +23,21 @@ func (d *Daemon) checkDeliver(c *cron.Cron) error {
 	if c.Deliver == "" {
 		return nil
 	}
-	if err := d.reaches(c.Deliver); err != nil {
+	return d.mayDeliver(c.Deliver, c.Sender)
+}
+
+// mayDeliver returns an error unless a channel delivers to a conversation, and a text of some
+// identities may go there: an admin's to each conversation, another one's to its own.
+func (d *Daemon) mayDeliver(conversation string, makers ...string) error {
+	if err := d.reaches(conversation); err != nil {
 		return errtable.Invalidf("deliver: %v", err)
 	}
-	maker := trust.Origin(c.Sender)
-	if d.setup().config.Origins.Level(maker) != trust.Admin && box.Identity(c.Deliver) != maker {
-		return &errtable.Error{HTTP: http.StatusForbidden, Kind: "scope", Exit: errtable.ExitPermission, Message: fmt.Sprintf("deliver: %s may not deliver to %s", maker, c.Deliver),
-			Fix: "deliver to a conversation of " + maker}
+	for _, maker := range makers {
+		maker = trust.Origin(maker)
+		if d.setup().config.Origins.Level(maker) != trust.Admin && box.Identity(conversation) != maker {
+			return &errtable.Error{HTTP: http.StatusForbidden, Kind: "scope", Exit: errtable.ExitPermission, Message: fmt.Sprintf("deliver: %s may not deliver to %s", maker, conversation),
+				Fix: "deliver to a conversation of " + maker}
+		}
 	}
 	return nil
 }

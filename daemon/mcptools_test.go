@@ -150,7 +150,7 @@ func TestMCPToolNames(t *testing.T) {
 		{"pattern", "tools = ['re*', 'ge*', 'ec*']", "recall remember srv/get-a srv/get-b"},
 		{"skilled", "tools = ['re*', 'ge*']\nskills = ['x']", "recall remember"},
 		{"ours", "tools = ['recall', 'bash']\nmcps = ['srv']", "bash recall"},
-		{"server", "tools = ['recall', 'srv/*']", "recall srv/a.b/c srv/ask_user srv/bash srv/delegate srv/echo srv/edit srv/forget srv/get-a srv/get-b srv/list srv/mcp srv/read srv/recall srv/remember srv/session_search srv/skill srv/write"},
+		{"server", "tools = ['recall', 'srv/*']", "recall srv/a.b/c srv/ask_user srv/bash srv/delegate srv/echo srv/edit srv/forget srv/get-a srv/get-b srv/list srv/mcp srv/read srv/recall srv/remember srv/send srv/session_search srv/skill srv/write"},
 		{"one", "tools = ['srv/recall', 'srv/a.b/c']\nmcps = ['srv']", "srv/a.b/c srv/recall"},
 		{"alone", "tools = ['recall', 'get-a']\nmcps = ['srv']", "recall srv/get-a"},
 		{"ambiguous", "tools = ['recall', 'echo']\nmcps = ['srv']", "recall"},

@@ -48,6 +48,7 @@ type Turn struct {
 	Session *Session
 	Sender  string
 	Tag     string // of the request
+	Request string // ID of the client's request; "": none
 	Content string // the user's input; after Preprocess, its result
 	Depth   int    // number of delegations that led here
 	Literal bool   // Content names no skill

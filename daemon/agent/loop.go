@@ -60,7 +60,7 @@ func (r *Runner) Run(ctx context.Context, a *Agent, s *Session, in Input) iter.S
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		t := turn{
-			Turn:   Turn{Agent: a, Session: s, Sender: in.Sender, Tag: in.Tag, Content: in.Content, Depth: in.Depth, Literal: in.Literal, scope: a.Scope.Intersect(s.Scope), bound: tool.Unbounded()},
+			Turn:   Turn{Agent: a, Session: s, Sender: in.Sender, Tag: in.Tag, Request: in.Request, Content: in.Content, Depth: in.Depth, Literal: in.Literal, scope: a.Scope.Intersect(s.Scope), bound: tool.Unbounded()},
 			Runner: r, yield: yield, cancel: cancel, input: in.Content, requestID: in.Request, after: in.After, stored: in.Stored,
 		}
 		t.system = a.systemFor(t.scope)

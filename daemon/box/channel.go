@@ -125,6 +125,7 @@ const (
 	Asks   Kind = "ask"    // a question of an agent
 	Wake   Kind = "wake"   // of an agent without a message: results of its work arrived
 	Cron   Kind = "cron"   // of a cron entry
+	Send   Kind = "send"   // of an agent in another conversation
 )
 
 // State is a Part's delivery state.

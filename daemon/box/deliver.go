@@ -139,6 +139,15 @@ func (f *File) Deliver(d *Delivery, kind Kind, text string) bool {
 	return true
 }
 
+// Send adds a text that no run owes. It returns false if the file contains the delivery already.
+func (f *File) Send(d Delivery, kind Kind, text string) bool {
+	if old := f.Delivery(d.Source); old != nil && old.Key == d.Key {
+		return false
+	}
+	f.Owe(d)
+	return f.Deliver(&d, kind, text)
+}
+
 // EndDelivery sets the outcome of an owed delivery without a text.
 func (f *File) EndDelivery(d *Delivery, state State, reason string) bool {
 	old := f.owed(d)

@@ -161,7 +161,9 @@ func (w *running) adapt(a *agent.Agent) {
 }
 
 // workerOffers reports whether a worker has a tool that its scope permits.
-func workerOffers(name string) bool { return !slices.Contains(allChannelTools, name) }
+func workerOffers(name string) bool {
+	return name == tool.Send || !slices.Contains(allChannelTools, name)
+}
 
 // event notes a run's progress.
 func (w *running) event(e agent.Event) {

@@ -40,8 +40,8 @@ const (
 const Channel = "channel"
 
 var (
-	allChannelTools = []string{Branch, SpawnWorker, Route, Cancel, Reply, Skip, Cron, tool.AskUser}
-	branchTools     = []string{SpawnWorker, tool.Recall, tool.Remember, tool.Forget, tool.SessionSearch}
+	allChannelTools = []string{Branch, SpawnWorker, Route, Cancel, Reply, Skip, Cron, tool.AskUser, tool.Send}
+	branchTools     = []string{SpawnWorker, tool.Recall, tool.Remember, tool.Forget, tool.SessionSearch, tool.Send}
 )
 
 // The prompts are messages before the task or the question of a run.

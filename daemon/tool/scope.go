@@ -17,6 +17,7 @@ const (
 	Delegate  = "delegate"
 	Skill     = "skill"
 	MCP       = "mcp"
+	Send      = "send"
 
 	Recall        = "recall"
 	Remember      = "remember"
@@ -26,7 +27,7 @@ const (
 
 // BuiltIn returns the names of the daemon's own tools.
 func BuiltIn() []string {
-	return []string{AskUser, Bash, Delegate, Edit, Forget, ListFiles, MCP, Read, Recall, Remember, SessionSearch, Skill, Write}
+	return []string{AskUser, Bash, Delegate, Edit, Forget, ListFiles, MCP, Read, Recall, Remember, Send, SessionSearch, Skill, Write}
 }
 
 // Unmatched returns the patterns that match no name. It omits patterns that begin
@@ -188,7 +189,7 @@ func For(g Grant) Scope {
 		if len(g.Members) > 0 {
 			tools = append(tools, Delegate)
 		}
-		s.Tools = Only(append(tools, Read, Edit, ListFiles, Write)...)
+		s.Tools = Only(append(tools, Read, Edit, ListFiles, Write, Send)...)
 	}
 	if s.Tools.Allows(MCP) {
 		s.listed = remoteNames(g.Tools, func(name string) bool { return len(g.MCPs) > 0 || strings.HasSuffix(name, "*") })
@@ -197,7 +198,7 @@ func For(g Grant) Scope {
 		s.Tools = s.Tools.Intersect(Matching(g.Tools...))
 	}
 	// Only a name permits these, no pattern. An agent without limits has read and edit.
-	for _, t := range []string{Read, Edit, ListFiles, Write} {
+	for _, t := range []string{Read, Edit, ListFiles, Write, Send} {
 		implied := !s.Confined && (t == Read || t == Edit)
 		if !implied && !slices.Contains(g.Tools, t) {
 			s.Tools = s.Tools.but(t)

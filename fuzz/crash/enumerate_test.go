@@ -248,7 +248,7 @@ func (r *run) seqOf(matches func(*crmem.Change) bool) (seq uint64) {
 // TestEnumerate implements L1 and L2. In each sequence it crashes only the last
 // operation, because shorter sequences cover the other operations.
 func TestEnumerate(t *testing.T) {
-	length, every, step := 2, uint64(512), 29*crashtest.Slice // 29 and 9 have no common divisor with 14 symbols
+	length, every, step := 2, uint64(512), 59*crashtest.Slice // 59 and 9 have no common divisor with 14 symbols
 	switch {
 	case full:
 		length, every, step = 3, 1, crashtest.Slice

@@ -15,7 +15,7 @@ import (
 // of a run. The entry of a killed run must be complete or missing.
 func TestKillCommand(t *testing.T) {
 	bin := command(t)
-	n := rounds(20, 200)
+	n := rounds(8, 200)
 	rng := seed.Random(t)
 	path := filepath.Join(t.TempDir(), "home", "memory.db")
 	acked, killed, complete := make(map[string]string), make(map[string]string), 0

@@ -59,7 +59,7 @@ type daemonKills struct {
 //
 //	CRABMEM_DAEMON_KILLS=N   kill N times
 func TestKillDaemon(t *testing.T) {
-	n := count(t, "CRABMEM_DAEMON_KILLS", rounds(10, 100))
+	n := count(t, "CRABMEM_DAEMON_KILLS", rounds(5, 100))
 	rng := seed.Random(t)
 	m, err := model.Start()
 	if err != nil {

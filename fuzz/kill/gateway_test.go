@@ -315,7 +315,7 @@ func startGateway(t *testing.T, exe, home, port string) *exec.Cmd {
 // TestKillGateway repeatedly kills the gateway or the daemon while four clients send
 // requests, which they repeat with their keys. Each request has one effect.
 func TestKillGateway(t *testing.T) {
-	n := rounds(10, 200)
+	n := rounds(5, 200)
 	rng := seed.Random(t)
 	m, err := model.Start()
 	if err != nil {

@@ -97,7 +97,7 @@ func linearCalls(out []byte) ([]linear.Call, error) {
 // same names, mostly on the store of the previous process. An order of the calls
 // must exist that explains all results and the store.
 func TestKillConcurrentWritesToSameNames(t *testing.T) {
-	n := rounds(30, 500)
+	n := rounds(15, 500)
 	rng := seed.Random(t)
 	total, unanswered := 0, 0
 	few := func() bool { return total < 10*n || unanswered == 0 }

@@ -69,7 +69,7 @@ func childHold(args []string) error {
 // TestManyProcesses has 16 processes write to one store with a concurrent reader.
 // Each process opens the store for each write. No acknowledged write may be lost.
 func TestManyProcesses(t *testing.T) {
-	n, processes, writes := rounds(1, 20), 16, 50
+	n, processes, writes := rounds(1, 20), 16, rounds(20, 50)
 	total, reads := 0, 0
 	for range n {
 		path := filepath.Join(t.TempDir(), "home", "memory.db")

@@ -115,7 +115,7 @@ type sessionKills struct {
 // TestKillSessions repeatedly kills a process with four writers on three sessions.
 // Most processes continue with the folder of the previous process.
 func TestKillSessions(t *testing.T) {
-	n := rounds(40, 1000)
+	n := rounds(20, 1000)
 	rng := seed.Random(t)
 	var sum sessionKills
 	done := 0

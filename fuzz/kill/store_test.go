@@ -94,7 +94,7 @@ type view struct {
 // TestKillStore repeatedly kills a process with four writers on one store. Most
 // processes continue with the store of the previous process.
 func TestKillStore(t *testing.T) {
-	n := rounds(100, 2000)
+	n := rounds(50, 2000)
 	sd := seed.Of(t)
 	rng := random(sd)
 	acked, views, mid, purged := 0, 0, 0, 0

@@ -26,5 +26,14 @@ func Of(t testing.TB) uint64 {
 	return n
 }
 
+// Slice selects one in n cases: the number of the first case, from 0, and the distance to the
+// next. [Of] determines the first. With CRABMEM_CRASH=full, Slice selects all cases.
+func Slice(t testing.TB, n int) (first, step int) {
+	if os.Getenv("CRABMEM_CRASH") == "full" {
+		return 0, 1
+	}
+	return int(Of(t) % uint64(n)), n
+}
+
 // Random returns random numbers that [Of] determines.
 func Random(t testing.TB) *rand.Rand { return rand.New(rand.NewPCG(Of(t), 0)) }

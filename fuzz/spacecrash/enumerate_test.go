@@ -21,7 +21,7 @@ func idle(c faultfs.Change) bool { return strings.HasSuffix(c.Name, "-lock") }
 // TestEnumerate crashes the last operation of each short sequence before each call, and
 // checks the crash states.
 func TestEnumerate(t *testing.T) {
-	length, step := 2, 5*crashtest.Slice
+	length, step := 2, 11*crashtest.Slice
 	if crashtest.Full {
 		length, step = 3, crashtest.Slice
 	}
@@ -92,7 +92,7 @@ func TestErrors(t *testing.T) {
 	runs, bad, _ := crashtest.FailCalls(t, nil, func(yield func(crashtest.FaultJob)) {
 		for i, f := range fault.Faults() {
 			for k, seq := range workloads {
-				if crashtest.Full || (i+k)%8 == 0 {
+				if crashtest.Full || (i+k)%16 == 0 {
 					yield(crashtest.FaultJob{Job: crashtest.Job{Scene: "used", Seq: seq}, Fault: f})
 				}
 			}

@@ -82,6 +82,9 @@ func TestEditModes(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				r.want("one two.")
+				if n := r.api.Count("editMessageText"); n != 2 && name != "off" {
+					t.Errorf("%d edits", n)
+				}
 			})
 		})
 	}
@@ -189,33 +192,59 @@ func TestRemoved(t *testing.T) {
 	})
 }
 
-// TestEndText: a text of the tool reply, and a question, come after the text before them, which is
-// complete and is not sent again. The text after them is a new message.
+// events makes an agent send events, each two seconds after the one before, and then a text.
+func (r *rig) events(text string, list ...agent.Event) {
+	r.d.reply = func(ctx context.Context, m *op.Message) (string, error) {
+		for _, e := range list {
+			if err := ctx.Value(emitKey{}).(func(agent.Event) error)(e); err != nil {
+				return "", err
+			}
+			channel.Pause(ctx, 2*time.Second)
+		}
+		return text, ctx.Err()
+	}
+}
+
+// TestEndText: a text of the tool reply comes after the text before it, which is complete and is
+// not sent again, also after a restart, or if its message was not confirmed yet. The text after it
+// is a new message, also if it is equal.
 func TestEndText(t *testing.T) {
-	for name, after := range map[string]string{"text": "end", "no text": ""} {
+	look, ing := agent.Event{Kind: agent.TextDelta, Content: "look"}, agent.Event{Kind: agent.TextDelta, Content: "ing"}
+	early, tools := agent.Event{Kind: agent.Reply, Content: "early"}, agent.Event{Kind: agent.ToolsComplete}
+	for name, c := range map[string]struct {
+		text  string
+		after []agent.Event
+		want  []string
+	}{
+		"text":       {"end", nil, []string{"looking", "early", "end"}},
+		"no text":    {"", nil, []string{"looking", "early"}},
+		"equal text": {"ly", []agent.Event{{Kind: agent.TextDelta, Content: "ear"}}, []string{"looking", "early", "early"}},
+		"restart":    {"", []agent.Event{tools, tools, tools}, []string{"looking", "early"}},
+		"slow":       {"end", nil, []string{"looking", "early", "end"}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(r *rig) {
 				r.streams(0)
-				r.d.reply = func(ctx context.Context, m *op.Message) (string, error) {
-					emit := ctx.Value(emitKey{}).(func(agent.Event) error)
-					for _, e := range []agent.Event{{Kind: agent.TextDelta, Content: "look"}, {Kind: agent.TextDelta, Content: "ing"}, {Kind: agent.Reply, Content: "early"}} {
-						if err := emit(e); err != nil {
-							return "", err
-						}
-						if time.Sleep(2 * time.Second); ctx.Err() != nil {
-							return "", ctx.Err()
+				r.events(c.text, append([]agent.Event{look, ing, early, tools}, c.after...)...)
+				if name == "slow" {
+					r.api.Do = func(method string) {
+						if method == "sendMessage" {
+							time.Sleep(4 * time.Second)
 						}
 					}
-					return after, emit(agent.Event{Kind: agent.ToolsComplete})
 				}
 				r.group(7, "x", reply(123456, 3))
-				time.Sleep(5 * time.Second)
-				r.want("looking", "early")
+				time.Sleep(9 * time.Second)
+				if name == "restart" {
+					r.events("looking")
+					r.restart()
+				}
 				time.Sleep(time.Minute)
-				if after == "" {
-					r.want("looking", "early")
-				} else {
-					r.want("looking", "early", after)
+				r.want(c.want...)
+				for _, a := range files(r.m)[0].Answers {
+					if a.State != "sent" || a.Live {
+						t.Errorf("answer %+v", a)
+					}
 				}
 			})
 		})

@@ -86,10 +86,7 @@ func (r *run) stream() (did bool, err error) {
 		for n, i := range live {
 			a := f.Answers[i]
 			switch {
-			case a.State == box.Unknown || a.State == box.Failed:
-				r.setDue(0)
-				return false
-			case a.State != box.Sent:
+			case a.State != box.Sent: // unknown or failed: no more messages follow
 				return false
 			case n >= older && r.shown[a.Seq] != parts[n-older]:
 				a.Content = parts[n-older]

@@ -232,7 +232,7 @@ func (d *Daemon) openAll() error {
 	d.roles = role.New(role.Options{
 		Work: &work.Home{FS: d.fs, Path: d.home, Sessions: d.sessions, Now: d.now, Warn: warn,
 			External: func(agent string) (bool, bool) { return d.roles.IsExternal(agent) }},
-		Version: d.opts.Version, Leaves: d.leaves, Record: d.record,
+		Version: d.opts.Version, Skill: d.skills.Get, Leaves: d.leaves, Record: d.record,
 		Sessions: d.loaded, Setup: d.sessionSetup, Log: d.log, Now: d.now, Publish: d.publishWork, Owe: d.oweWake, Settle: d.settleWake,
 	})
 	d.mcp = mcp.New(mcp.Options{

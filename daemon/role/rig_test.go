@@ -23,6 +23,7 @@ import (
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/model"
 	"crabmem/daemon/session"
+	"crabmem/daemon/skill"
 	"crabmem/daemon/space"
 	"crabmem/daemon/tool"
 	"crabmem/daemon/trust"
@@ -36,6 +37,7 @@ const rigHome = "/home/crab"
 // rig is a Roles in a synctest bubble, with its files in memory. It collects events, calls
 // of the model, and warnings as notes.
 type rig struct {
+	skills map[string]*skill.Skill
 	*Roles
 	t        *testing.T
 	fs       *faultfs.Mem
@@ -253,6 +255,12 @@ func (r *rig) open(mem *faultfs.Mem) {
 	r.Roles = New(Options{
 		Work:     &work.Home{FS: fs, Path: home, Sessions: r.logs, Now: time.Now, Warn: func(line string) { r.note("work %s", line) }},
 		Sessions: r.sessions, Setup: current, Log: log, Now: time.Now, Leaves: func(string) error { return nil },
+		Skill: func(_ tool.Scope, name string) (*skill.Skill, error) {
+			if s := r.skills[name]; s != nil {
+				return s, nil
+			}
+			return nil, skill.ErrNotFound
+		},
 		Record: func(text string) string { return strings.ReplaceAll(text, "hunter22", "[secret]") },
 		Owe:    func(string, string, string) error { return nil },
 		Settle: func(string, string) error { return nil },

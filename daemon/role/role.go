@@ -16,6 +16,7 @@ import (
 	"crabmem/daemon/agent"
 	"crabmem/daemon/config"
 	"crabmem/daemon/session"
+	"crabmem/daemon/skill"
 	"crabmem/daemon/tool"
 	"crabmem/daemon/trust"
 	"crabmem/daemon/work"
@@ -62,6 +63,8 @@ type Options struct {
 	Log      *slog.Logger
 	Now      func() time.Time
 	Version  string // of crabmem
+	// Skill returns a skill that a scope allows.
+	Skill func(scope tool.Scope, name string) (*skill.Skill, error)
 	// Leaves returns an error for a task with a secret, which no other program receives.
 	Leaves func(text string) error
 	// Record returns a text of a model or a program without secrets.

@@ -25,11 +25,12 @@ type branchArgs struct {
 }
 
 type workerArgs struct {
-	Task        string `json:"task" jsonschema:"a self-contained task, unless context is fork"`
-	Agent       string `json:"agent,omitempty" jsonschema:"who does it; default: worker"`
-	Interactive bool   `json:"interactive,omitempty" jsonschema:"after its result it waits for messages (route)"`
-	Context     string `json:"context,omitempty" jsonschema:"fork: it sees this conversation; none, the usual default: only the task"`
-	Dir         string `json:"dir,omitempty" jsonschema:"working directory; default: that of this conversation"`
+	Task        string   `json:"task" jsonschema:"a self-contained task, unless context is fork"`
+	Agent       string   `json:"agent,omitempty" jsonschema:"who does it; default: worker"`
+	Interactive bool     `json:"interactive,omitempty" jsonschema:"after its result it waits for messages (route)"`
+	Context     string   `json:"context,omitempty" jsonschema:"fork: it sees this conversation; none, the usual default: only the task"`
+	Dir         string   `json:"dir,omitempty" jsonschema:"working directory; default: that of this conversation"`
+	Skills      []string `json:"skills,omitempty" jsonschema:"your skills whose texts the worker needs"`
 }
 
 type routeArgs struct {
@@ -147,6 +148,10 @@ func (r *Roles) spawnWorker(ctx context.Context, c tool.Call, args workerArgs) (
 	if args.Agent == "" {
 		args.Agent = config.Worker
 	}
+	task, tools, err := r.taskWith(args.Task, args.Skills, c.Scope)
+	if err != nil {
+		return "", err
+	}
 	setup := r.o.Setup()
 	caller := setup.Agents[c.Agent]
 	if caller == nil {
@@ -160,6 +165,7 @@ func (r *Roles) spawnWorker(ctx context.Context, c tool.Call, args workerArgs) (
 	// The agent acts with its own permissions, not with those of the caller.
 	o.Scope = root.Intersect(t.Session.Scope).Intersect(t.Bound())
 	o.Scope.Confined = o.Scope.Confined || c.Scope.Confined
+	o.Scope = o.Scope.Narrow(tools)
 	of, _ := setup.Config.Agent(args.Agent)
 	args.Context = cmp.Or(args.Context, of.Context)
 	forks := args.Context == "fork"
@@ -169,7 +175,7 @@ func (r *Roles) spawnWorker(ctx context.Context, c tool.Call, args workerArgs) (
 	case other && (o.Scope.Confined || args.Interactive || forks):
 		return "", fmt.Errorf("%s is another program: it does no work for confined agents and remote senders, and takes no messages and no conversation", args.Agent)
 	case other:
-		if err := r.o.Leaves(args.Task); err != nil {
+		if err := r.o.Leaves(task); err != nil {
 			return "", err
 		}
 	case a == nil:
@@ -180,11 +186,28 @@ func (r *Roles) spawnWorker(ctx context.Context, c tool.Call, args workerArgs) (
 	if o.Dir, err = within(c, args.Dir); err != nil {
 		return "", err
 	}
-	i, err := r.spawn(o, work.Spawn{Kind: record.Worker, Agent: args.Agent, Task: args.Task, Interactive: args.Interactive}, setup.Config.Roles.Workers, t, forks)
+	i, err := r.spawn(o, work.Spawn{Kind: record.Worker, Agent: args.Agent, Task: task, Interactive: args.Interactive}, setup.Config.Roles.Workers, t, forks)
 	if err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%s (%s) begins; its result goes to the conversation", i.ID, args.Agent), nil
+}
+
+// taskWith returns a task with the texts of the caller's skills, and the tools that all of them
+// permit.
+func (r *Roles) taskWith(task string, skills []string, of tool.Scope) (string, tool.List, error) {
+	tools := tool.Everything()
+	for _, name := range skills {
+		s, err := r.o.Skill(of, name)
+		if err != nil {
+			return "", tools, err
+		}
+		task, tools = task+"\n\n"+s.Block(), tools.Intersect(s.Tools())
+		if err := sized("task with its skills", task, record.MaxTask); err != nil {
+			return "", tools, err
+		}
+	}
+	return task, tools, nil
 }
 
 // Errors of requests for work.

@@ -13,7 +13,6 @@ import (
 	"crabmem/daemon/channel/telegram"
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
-	"crabmem/daemon/op"
 	"crabmem/daemon/trust"
 	"crabmem/sessionlog"
 
@@ -266,12 +265,9 @@ func (c *app) cancelWork(ctx context.Context, sessions []string) (canceled []str
 		}
 		return canceled, client.Unreachable(err)
 	}
-	list, err := op.ListWork.Do(ctx, d, op.WorkQuery{})
-	for i := 0; i < len(list) && err == nil; i++ {
-		if v := &list[i]; slices.Contains(sessions, v.Session) {
-			_, err = op.CancelWork.Do(ctx, d, op.WorkID{Session: v.Session, Work: v.ID})
-			canceled = append(canceled, v.Session+"/"+v.ID)
-		}
+	list, err := client.CancelWork(ctx, d, sessions)
+	for _, id := range list {
+		canceled = append(canceled, id.Session+"/"+id.Work)
 	}
 	return canceled, errors.Join(err, d.Close())
 }

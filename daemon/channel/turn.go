@@ -3,7 +3,6 @@ package channel
 import (
 	"cmp"
 	"context"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -214,20 +213,8 @@ func (w *worker) cancelWork() error {
 	defer cancel()
 	d, release := w.Daemon("")
 	defer release()
-	list, err := op.ListWork.Do(ctx, d, op.WorkQuery{})
-	if err != nil {
-		return err
-	}
-	for i := range list {
-		if list[i].Session == "" || !slices.Contains(sessions, list[i].Session) {
-			continue
-		}
-		_, err := op.CancelWork.Do(ctx, d, op.WorkID{Session: list[i].Session, Work: list[i].ID})
-		if status, _ := client.StatusOf(err); err != nil && status != http.StatusNotFound && status != http.StatusConflict {
-			return err // otherwise it ended
-		}
-	}
-	return nil
+	_, err = client.CancelWork(ctx, d, sessions)
+	return err
 }
 
 // isOpen reports whether a session has a run, a question, or open work.

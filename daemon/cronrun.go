@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"crabmem/daemon/agent"
@@ -19,12 +20,15 @@ import (
 func cronSender(c *cron.Cron) string { return cmp.Or(c.Sender, trust.Cron) }
 
 // cronScope returns the scope that bounds an entry's runs.
-func cronScope(c *cron.Cron) (tool.Scope, error) {
-	if c.Scope == "" {
+func cronScope(c *cron.Cron) (tool.Scope, error) { return readScope(c, c.Scope) }
+
+// readScope returns a scope that an entry contains.
+func readScope(c *cron.Cron, text string) (tool.Scope, error) {
+	if text == "" {
 		return tool.Unbounded(), nil
 	}
 	var scope tool.Scope
-	if err := json.Unmarshal([]byte(c.Scope), &scope); err != nil {
+	if err := json.Unmarshal([]byte(text), &scope); err != nil {
 		return tool.Scope{}, fmt.Errorf("scope of cron entry %d: %w: recreate the entry", c.ID, err)
 	}
 	return scope, nil
@@ -40,11 +44,12 @@ func (d *Daemon) runCron(ctx context.Context, c cron.Cron) error {
 		return err
 	}
 	scope, err := cronScope(&c)
-	if err != nil {
+	origin, oerr := readScope(&c, cmp.Or(c.Origin, c.Scope))
+	if err := errors.Join(err, oerr); err != nil {
 		return err
 	}
 	run := &session.Run{Session: l, Content: c.Message(), Sender: cronSender(&c), Literal: c.Prompt != "", Timeout: c.Limit(),
-		AnyCommand: c.Approve == cron.AnyCommand, Adapt: func(a *agent.Agent) { a.Scope = a.Scope.Intersect(scope) }}
+		AnyCommand: c.Approve == cron.AnyCommand, Bound: &origin, Adapt: func(a *agent.Agent) { a.Scope = a.Scope.Intersect(scope) }}
 	if c.Deliver != "" {
 		return d.deliverCron(ctx, &c, run)
 	}

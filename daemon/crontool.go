@@ -55,7 +55,8 @@ func (d *Daemon) cronTool() tool.Tool {
 				return "", fmt.Errorf("%d entries already: delete some first", made)
 			}
 			e, err := op.AddCron.Do(ctx, on, op.NewCron{Session: session, Schedule: args.Schedule, Prompt: args.Prompt, Skill: args.Skill, Args: args.Args,
-				Timezone: args.Timezone, Once: args.Once, Deliver: d.ownConversation(t, sender), Maker: &op.CronMaker{Agent: c.Agent, Sender: sender, Scope: c.Scope}})
+				Timezone: args.Timezone, Once: args.Once, Deliver: d.ownConversation(t, sender), Maker: &op.CronMaker{Agent: c.Agent, Sender: sender, Scope: c.Scope,
+					Origin: t.Session.Scope.Intersect(t.Bound())}})
 			if err != nil {
 				return "", err
 			}

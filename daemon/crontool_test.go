@@ -223,3 +223,26 @@ func TestCronMaker(t *testing.T) {
 		}
 	})
 }
+
+// TestCronMakerWork runs an entry whose maker might not give work to agents, and later may: the
+// entry still may not.
+func TestCronMakerWork(t *testing.T) {
+	for rules, want := range map[string]string{tgTrusted: "tool not available: spawn_worker", tgTrusted + "allow = [\"delegate:worker\"]\n": "w1 (worker) begins; its result goes to the conversation"} {
+		synctest.Test(t, func(t *testing.T) {
+			fs := faultfs.NewMem()
+			d, _ := channel(t, fs, rules)
+			d.say(t, "tg:7", `cron {"action":"create","schedule":"@hourly","prompt":"spawn_worker {\"task\":\"x\"}"}`)
+			if err := d.Close(); err != nil {
+				t.Fatal(err)
+			}
+			d, m := channel(t, fs, tgTrusted+"allow = [\"delegate:worker\"]\n")
+			d.firingFor(t, time.Hour)
+			if got := strings.Join(m.requests(), "|"); !strings.Contains(got, want) {
+				t.Errorf("%s: %s", rules, got)
+			}
+			if err := d.Close(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}

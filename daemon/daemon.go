@@ -224,7 +224,9 @@ func (d *Daemon) openAll() error {
 		Kind:  func(err error) string { return reported(err).Kind },
 		Setup: d.sessionSetup, Admit: d.admit,
 		InUse: func(id string) error { return d.roles.InUse(id) },
-		Role:  func(a *agent.Agent, creator, sender string) time.Duration { return d.roles.For(a, creator, sender) },
+		Role: func(a *agent.Agent, creator, sender string, members tool.List) time.Duration {
+			return d.roles.For(a, creator, sender, members)
+		},
 		AskUser: func(ctx context.Context, t *agent.Turn, q []agent.Question) (string, bool, error) {
 			return d.roles.AskUser(ctx, t, q)
 		},

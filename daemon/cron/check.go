@@ -54,6 +54,7 @@ var checks = []check{
 	}},
 	{"sender", func(c *Cron) error { return text("sender", c.Sender, 1<<10) }},
 	{"scope", func(c *Cron) error { return text("scope", c.Scope, 16<<10) }},
+	{"origin_scope", func(c *Cron) error { return text("origin_scope", c.Origin, 16<<10) }},
 	{"deliver", func(c *Cron) error {
 		if c.Wake && c.Deliver == "" {
 			return invalid("wake requires deliver: set the conversation that receives the texts")

@@ -47,9 +47,12 @@ type Cron struct {
 	Agent       string // of new sessions; "" is the default agent
 	Timeout     string // as in "30m"; "" is DefaultTimeout
 	// Sender is the identity of the runs of an entry that a tool made, and Scope is what
-	// the run that called the tool could do, as JSON. Both bound the entry's runs.
+	// the run that called the tool could do, as JSON. Both bound the entry's runs. Origin is
+	// what the identities of that run could do, as JSON. It bounds the work of the runs, which
+	// other agents do; "" is Scope.
 	Sender string
 	Scope  string
+	Origin string
 	// Deliver is the conversation that receives the texts of the runs; "": none does. Wake
 	// adds them to the conversation's session.
 	Deliver string

@@ -48,6 +48,7 @@ type record struct {
 	Timeout     string `toml:"timeout,omitempty"`
 	Sender      string `toml:"sender,omitempty"`
 	Scope       string `toml:"scope,omitempty"`
+	Origin      string `toml:"origin_scope,omitempty"`
 	Deliver     string `toml:"deliver,omitempty"`
 	Wake        bool   `toml:"wake,omitempty"`
 }
@@ -164,7 +165,7 @@ func (e *entry) parse() (int, string) {
 	e.cron = Cron{
 		ID: uint64(r.ID), Schedule: r.Schedule, Skill: r.Skill, Args: r.Args, Session: uint64(r.Session), SessionFile: r.SessionFile,
 		QuietStart: r.QuietStart, QuietEnd: r.QuietEnd, Once: r.Once, Timezone: r.Timezone, Approve: r.Approve, Failures: int(min(max(r.Failures, 0), math.MaxInt32)),
-		Prompt: r.Prompt, Agent: r.Agent, Timeout: r.Timeout, Sender: r.Sender, Scope: r.Scope, Deliver: r.Deliver, Wake: r.Wake,
+		Prompt: r.Prompt, Agent: r.Agent, Timeout: r.Timeout, Sender: r.Sender, Scope: r.Scope, Origin: r.Origin, Deliver: r.Deliver, Wake: r.Wake,
 	}
 	for _, c := range checks {
 		if err := c.check(&e.cron); err != nil {
@@ -234,7 +235,7 @@ func (c *Cron) encode() string {
 	}{[]record{{
 		ID: int64(c.ID), Schedule: c.Schedule, Skill: c.Skill, Args: c.Args, Session: int64(c.Session), SessionFile: c.SessionFile,
 		QuietStart: c.QuietStart, QuietEnd: c.QuietEnd, Once: c.Once, Timezone: c.Timezone, Approve: c.Approve, Failures: int64(c.Failures),
-		Prompt: c.Prompt, Agent: c.Agent, Timeout: c.Timeout, Sender: c.Sender, Scope: c.Scope, Deliver: c.Deliver, Wake: c.Wake,
+		Prompt: c.Prompt, Agent: c.Agent, Timeout: c.Timeout, Sender: c.Sender, Scope: c.Scope, Origin: c.Origin, Deliver: c.Deliver, Wake: c.Wake,
 	}}})
 	if err != nil {
 		panic("cron: a checked entry cannot be encoded: " + err.Error())

@@ -70,7 +70,8 @@ type NewCron struct {
 // CronMaker is the run that made an entry: the entry's runs never exceed it.
 type CronMaker struct {
 	Agent, Sender string
-	Scope         tool.Scope
+	Scope         tool.Scope // of the run
+	Origin        tool.Scope // of its identities
 }
 
 // CronID names a cron table entry.
@@ -101,10 +102,11 @@ var AddCron = Add(errtable.Session, Op[Daemon, NewCron, Cron]{
 		}
 		if in.Maker != nil {
 			scope, err := json.Marshal(in.Maker.Scope)
-			if err != nil {
+			origin, oerr := json.Marshal(in.Maker.Origin)
+			if err := errors.Join(err, oerr); err != nil {
 				return Cron{}, err
 			}
-			c.Agent, c.Sender, c.Scope = in.Maker.Agent, in.Maker.Sender, string(scope)
+			c.Agent, c.Sender, c.Scope, c.Origin = in.Maker.Agent, in.Maker.Sender, string(scope), string(origin)
 		}
 		var l *session.Session
 		if c.SessionFile != cron.NewSession {

@@ -151,7 +151,8 @@ func (w *running) adapt(a *agent.Agent) {
 	c := w.r.o.Setup().Config
 	of, _ := c.Agent(a.Name)
 	if w.Kind == record.Branch {
-		a.Concludes, a.Offers, a.Repeats = true, listed(permitted(c.Origins, branchTools, w.p.Meta().CreatedBy, w.grant.Sender)), agent.Repeats{Note: 3, Refuse: 5}
+		creator, sender := w.p.Meta().CreatedBy, w.grant.Sender
+		a.Concludes, a.Offers, a.Repeats = true, listed(permitted(c.Origins, branchTools, creator, sender, c.Origins.Scope(creator, sender).Members)), agent.Repeats{Note: 3, Refuse: 5}
 		a.MaxIterations = c.Roles.Steps.Branch
 		return
 	}

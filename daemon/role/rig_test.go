@@ -250,7 +250,9 @@ func (r *rig) open(mem *faultfs.Mem) {
 		AskUser: func(ctx context.Context, t *agent.Turn, q []agent.Question) (string, bool, error) {
 			return r.AskUser(ctx, t, q)
 		},
-		Role: func(a *agent.Agent, creator, sender string) time.Duration { return r.For(a, creator, sender) },
+		Role: func(a *agent.Agent, creator, sender string, members tool.List) time.Duration {
+			return r.For(a, creator, sender, members)
+		},
 	})
 	r.Roles = New(Options{
 		Work:     &work.Home{FS: fs, Path: home, Sessions: r.logs, Now: time.Now, Warn: func(line string) { r.note("work %s", line) }},

@@ -155,9 +155,9 @@ func (r *Roles) Start() error {
 	return err
 }
 
-// For applies an agent's role to the agent, for a run with a creator and a sender. It
-// returns the run's time limit, or 0.
-func (r *Roles) For(a *agent.Agent, creator, sender string) (limit time.Duration) {
+// For applies an agent's role to the agent, for a run with a creator and a sender that may
+// give work to some members. It returns the run's time limit, or 0.
+func (r *Roles) For(a *agent.Agent, creator, sender string, members tool.List) (limit time.Duration) {
 	c := r.o.Setup().Config
 	of, _ := c.Agent(a.Name)
 	if of.Role != Channel || trust.Delegated(creator) {
@@ -169,7 +169,7 @@ func (r *Roles) For(a *agent.Agent, creator, sender string) (limit time.Duration
 	if trust.IsCron(sender) {
 		list = append(list[:len(list):len(list)], branchTools...)
 	}
-	a.Offers = listed(permitted(c.Origins, list, creator, sender))
+	a.Offers = listed(permitted(c.Origins, list, creator, sender, members))
 	return c.Roles.ChannelTimeout
 }
 
@@ -182,9 +182,8 @@ func limitSteps(a *agent.Agent, of *config.Agent, n int) {
 
 // permitted returns the role tools that a creator and a sender may use. Untrusted
 // identities need a rule for branches. Only who may give an agent work may change work.
-func permitted(rules trust.Rules, list []string, creator, sender string) []string {
+func permitted(rules trust.Rules, list []string, creator, sender string, members tool.List) []string {
 	untrusted := levelOf(rules, creator, sender) == trust.Untrusted
-	members := rules.Scope(creator, sender).Members
 	works := members.All() || len(members.Names()) > 0
 	return slices.DeleteFunc(slices.Clone(list), func(name string) bool {
 		switch name {

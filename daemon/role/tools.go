@@ -158,6 +158,9 @@ func (r *Roles) spawnWorker(ctx context.Context, c tool.Call, args workerArgs) (
 		return "", fmt.Errorf("agent '%s' not registered", c.Agent)
 	}
 	root := setup.Config.Origins.Scope(t.Session.CreatedBy, o.Sender)
+	if r.active(t) == nil {
+		root = root.Intersect(t.Session.Scope) // of a cron entry: also what its maker could do
+	}
 	_, other := r.external(args.Agent)
 	if args.Agent != config.Worker && caller.Scope.Member(args.Agent) != nil || root.Member(args.Agent) != nil {
 		return "", (tool.Scope{}).Member(args.Agent)

@@ -11,6 +11,7 @@ import (
 
 	"crabmem/daemon/agent"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/tool"
 	"crabmem/daemon/usage"
 	"crabmem/sessionlog"
 )
@@ -34,6 +35,7 @@ type Run struct {
 	// can begin a run in a session that does work.
 	Begin    func(*agent.Session) (bool, error)
 	Approver *Approver          // of the commands; nil: the run's client
+	Bound    *tool.Scope        // of the run and its work, in addition to the identities; nil: no bound
 	Adapt    func(*agent.Agent) // changes the run's copy of the agent; nil: no change
 
 	depth     int // of delegations
@@ -107,6 +109,9 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 	}
 	m.recordEarlier(l)
 	l.session.Dir, l.session.Scope = dir, m.Scope(l, r.Sender)
+	if r.Bound != nil {
+		l.session.Scope = l.session.Scope.Intersect(*r.Bound)
+	}
 	l.session.Results = m.results(l.StoredID())
 	if r.Begin == nil {
 		m.titleEmpty(l, r.Content)
@@ -115,7 +120,7 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 	}
 	limit := r.Timeout
 	if m.o.Role != nil {
-		if of := m.o.Role(a, l.createdBy, r.Sender); limit == 0 || of > 0 && of < limit {
+		if of := m.o.Role(a, l.createdBy, r.Sender, l.session.Scope.Members); limit == 0 || of > 0 && of < limit {
 			limit = of
 		}
 	}

@@ -41,9 +41,9 @@ type Options struct {
 	Space func(name string, f func(*crmem.Store) error) error
 	Own   func(agent string) string
 	Setup func() Setup // the current configuration
-	// Role applies an agent's role to a copy of it, for a run with a creator and a sender,
-	// and returns the run's time limit, or 0. It may be nil.
-	Role func(a *agent.Agent, creator, sender string) (limit time.Duration)
+	// Role applies an agent's role to a copy of it, for a run with a creator and a sender that
+	// may give work to some members, and returns the run's time limit, or 0. It may be nil.
+	Role func(a *agent.Agent, creator, sender string, members tool.List) (limit time.Duration)
 	// Admit returns an error if a limit refuses a run, or else counts it if begins is set.
 	// It may be nil.
 	Admit func(p usage.Payer, begins bool) error

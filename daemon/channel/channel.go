@@ -43,7 +43,7 @@ type Platform struct {
 	// is not a *SendError, the outcome is unknown.
 	Send func(ctx context.Context, conversation string, t Text) (id string, err error)
 	// Wait returns how long a text for a conversation waits before Send. If it returns 0, it counts
-	// a text as sent now. nil: texts do not wait.
+	// a text as sent now.
 	Wait func(conversation string) time.Duration
 	// Edit replaces a text that Send sent. A repeated call has no other effect. It returns errors as
 	// Send does.

@@ -154,7 +154,7 @@ func (r *rig) start() {
 	log := slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	p := telegram.New(&telegram.Config{Token: telegramtest.Token, Groups: r.groups, Routes: r.routes, PollTimeout: 30, Format: r.format, API: "http://telegram.test"}, log, r.api.Transport())
 	if !r.spaced {
-		p.Wait = nil
+		p.Wait = func(string) time.Duration { return 0 }
 	}
 	if r.change != nil {
 		r.change(p)

@@ -36,10 +36,7 @@ func (w *worker) send() (did bool, err error) {
 	case certain && failed.NoID:
 		w.Log.Warn("a person removed the message with a part of the answer: the part is sent again", "conversation", w.conversation)
 		return true, w.settle(a, box.Pending, "")
-	case certain && a.Remote != "" && !failed.Gone && !failed.Retry:
-		w.Log.Error("the platform refused an edit: a text may be missing", "conversation", w.conversation, "part", a.Number, "of", a.Of, "error", err)
-		return true, w.settle(a, box.Unknown, "")
-	case !certain:
+	case !certain, a.Remote != "" && !failed.Gone && !failed.Retry: // the message has another text
 		w.Log.Error("a text may be missing: it is not sent again", "conversation", w.conversation, "part", a.Number, "of", a.Of, "error", err)
 		return true, w.settle(a, box.Unknown, "")
 	case failed.Gone:
@@ -72,14 +69,10 @@ func (w *worker) claim() (next *box.Answer, buttons []Button, wait time.Duration
 				w.end(f, i, box.Unknown, "")
 				changed = true
 			case box.Pending:
-				isEdit := a.Remote != ""
-				if w.p.Wait != nil && !isEdit {
-					wait = w.p.Wait(w.conversation)
-				}
-				if wait > 0 {
-					return changed
-				}
-				if !isEdit {
+				if a.Remote == "" { // otherwise an edit, which may be repeated
+					if wait = w.p.Wait(w.conversation); wait > 0 {
+						return changed
+					}
 					a.State, changed = box.Sending, true
 				}
 				sent := *a

@@ -60,5 +60,5 @@ func (b *bot) pressed(ctx context.Context, id, text string) {
 // unbutton removes the buttons below a message.
 func (b *bot) unbutton(ctx context.Context, conversation, id string) error {
 	var done any
-	return modified(b.do(ctx, "editMessageReplyMarkup", to(conversation, map[string]any{"message_id": id}), &done))
+	return b.do(ctx, "editMessageReplyMarkup", to(conversation, map[string]any{"message_id": id}), &done)
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// pace spaces messages as the Bot API advises: it counts those of a minute. The zero value is
-// ready for use, and safe for concurrent use.
+// pace spaces messages as the Bot API advises: it counts those of a minute. It is safe for
+// concurrent use.
 type pace struct {
 	mu   sync.Mutex
 	sent map[string][]time.Time // by chat, and of all chats with an empty key; the newest last
@@ -38,9 +38,6 @@ func (p *pace) next(conversation string) (wait time.Duration) {
 	}
 	if wait > 0 {
 		return wait
-	}
-	if p.sent == nil {
-		p.sent = make(map[string][]time.Time)
 	}
 	maps.DeleteFunc(p.sent, func(_ string, list []time.Time) bool { return now.Sub(list[len(list)-1]) > time.Minute })
 	for _, key := range []string{"", chat} {

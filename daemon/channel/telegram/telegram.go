@@ -73,7 +73,7 @@ func newBot(c *Config, log *slog.Logger, transport http.RoundTripper) *bot {
 	}
 	id, _, _ := strings.Cut(c.Token, ":")
 	n, _ := strconv.ParseInt(id, 10, 64) // checked by ReadConfig
-	return &bot{config: c, token: c.Token, id: n, log: log, timeout: time.Duration(c.PollTimeout) * time.Second, client: gotgbot.BaseBotClient{
+	return &bot{config: c, token: c.Token, id: n, log: log, pace: pace{sent: make(map[string][]time.Time)}, timeout: time.Duration(c.PollTimeout) * time.Second, client: gotgbot.BaseBotClient{
 		Client: http.Client{
 			Transport:     bounded{transport},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the path has the token
@@ -242,15 +242,7 @@ func (b *bot) edit(ctx context.Context, conversation, id string, t channel.Text)
 	var done any
 	params := to(conversation, map[string]any{"message_id": id})
 	delete(params, "message_thread_id")
-	return modified(b.text(ctx, "editMessageText", params, t, &done))
-}
-
-// modified returns the error of an edit, or nil if the message was as it is now.
-func modified(err error) error {
-	if err != nil && strings.Contains(err.Error(), "message is not modified") {
-		return nil
-	}
-	return err
+	return b.text(ctx, "editMessageText", params, t, &done)
 }
 
 // text calls a method with a text, with formatting if the configuration says so. If the API refuses
@@ -279,7 +271,7 @@ func (b *bot) do(ctx context.Context, method string, params map[string]any, out 
 	connected := false
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }})
 	err := b.call(ctx, sendTime, method, params, out)
-	if err == nil {
+	if err == nil || strings.HasPrefix(method, "edit") && strings.Contains(err.Error(), "message is not modified") {
 		return nil
 	}
 	e, refused := errors.AsType[*gotgbot.TelegramError](err)

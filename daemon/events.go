@@ -114,8 +114,10 @@ func (d *Daemon) publish(t *agent.Turn, e agent.Event) {
 		e.Session = l.ID()
 	}
 	switch e.Kind {
-	case agent.AskUser, agent.Notice:
+	case agent.Notice:
 		return
+	case agent.AskUser:
+		e.Questions = nil
 	case agent.User:
 		e.Line = 0
 	case agent.ToolStart:

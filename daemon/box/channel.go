@@ -44,6 +44,9 @@ type Question struct {
 	Remote string        `json:"remote,omitempty"` // the ID of the message with buttons, on the platform
 	State  QuestionState `json:"state"`
 
+	// Other is set if another conversation's session asks: only a button or a reply answers.
+	Other bool `json:"other,omitempty"`
+
 	// By and Name are of the person in a group who may answer. Without By, an admin may.
 	By   string `json:"by,omitempty"` // the platform's ID
 	Name string `json:"name,omitempty"`

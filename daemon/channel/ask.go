@@ -21,7 +21,6 @@ import (
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
 	"crabmem/daemon/op"
-	"crabmem/daemon/trust"
 )
 
 // The limits of questions.
@@ -86,6 +85,12 @@ func buttonsOf(q *box.Question) (list []Button) {
 	return list
 }
 
+// How a person answers.
+const (
+	pressHint = "\n\nPress a button, or answer with a number."
+	replyHint = "\n\nPress a button, or reply to this message."
+)
+
 // question returns the text of questions, and the labels of their buttons. Only a single question
 // with a single choice has buttons.
 func question(list []agent.Question) (text string, labels []string) {
@@ -112,7 +117,7 @@ func question(list []agent.Question) (text string, labels []string) {
 		for _, o := range q.Options {
 			labels = append(labels, o.Label)
 		}
-		b.WriteString("\n\nPress a button, or answer with a number.")
+		b.WriteString(pressHint)
 	}
 	return b.String(), labels
 }
@@ -376,20 +381,13 @@ func (l *loop) setAsk(m *Message, to *box.Message) error {
 			case m.Button != "":
 				*to, m.Reply = box.Message{Agent: to.Agent, Content: cmp.Or(strings.TrimSpace(q.Labels[n]), strconv.Itoa(n+1)), Ask: q.Seq, Button: true}, ""
 				learned, q.Remote = q.Remote == "", m.Of
-			case isWork(q) && !isChoice(q, m.Text):
+			case isWork(q) && !isChoice(q, m.Text), q.Other && (q.Remote == "" || m.Of != q.Remote):
 			case m.Album == "" && q.State != box.Asking && !strings.HasPrefix(m.Text, "/") && strings.TrimSpace(m.Text) != "":
-				to.Ask = q.Seq
+				if to.Ask = q.Seq; q.Other {
+					return false
+				}
 			}
 		}
 		return learned
 	})
-}
-
-// mayAnswer reports whether a message's sender may answer a question. In a group this is the
-// person to whom the question is, or an admin among the users.
-func (l *loop) mayAnswer(q *box.Question, m *Message) bool {
-	if m.Group == nil || q.By != "" {
-		return m.Group == nil || q.By == m.Sender
-	}
-	return l.Level(l.p.Prefix+m.Sender) == trust.Admin && slices.Contains(l.Allowed(), m.Sender)
 }

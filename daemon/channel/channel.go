@@ -91,7 +91,7 @@ type Message struct {
 	Sender       string // the platform's ID
 	Text         string // empty: the message has no text
 	Button       string // the Data of the [Button] that the person pressed, or empty
-	Of           string // ID of the message with the button
+	Of           string // ID of the message with the button, or to which the person replies
 	Reply        string // set by accept: why the button has no effect, or empty
 	Agent        string // empty: the default agent
 	Group        *Group // nil: a private chat

@@ -36,6 +36,7 @@ const (
 	choosesAgain  control = "the session of a turn is chosen again after a restart"
 	pressesFirst  control = "the press of a button is confirmed before it is stored"
 	forgetsAsked  control = "questions are forgotten at a restart"
+	forgetsOther  control = "questions of other sessions are forgotten at a restart"
 	sendsLive     control = "a streamed message with an unknown outcome is sent again"
 	losesRemote   control = "the ID of a streamed message is not stored"
 )
@@ -199,7 +200,7 @@ func spoil(t *testing.T, m *faultfs.Mem, mistake control) {
 			b = bytes.ReplaceAll(b, []byte(`"turn":{`), []byte(`"lost":{`))
 		case choosesAgain:
 			b = sessionOfTurn.ReplaceAll(b, []byte(`$1"new":true`))
-		case forgetsAsked:
+		case forgetsAsked, forgetsOther:
 			b = bytes.ReplaceAll(b, []byte(`"questions":[{`), []byte(`"forgotten":[{`))
 		}
 		m.WriteFile(name, b, 0o600)
@@ -305,7 +306,7 @@ func crashes(t *testing.T, s script) {
 func TestControls(t *testing.T) {
 	race.Skip(t)
 	for mistake, s := range map[control]script{confirmsFirst: texts, sendsFirst: texts, forgets: texts, losesAlbum: joined, losesFull: joined, losesTurn: joined, choosesAgain: crossed,
-		pressesFirst: asked, forgetsAsked: asked, sendsLive: streamed, losesRemote: streamed} {
+		pressesFirst: asked, forgetsAsked: asked, forgetsOther: elsewhere, sendsLive: streamed, losesRemote: streamed} {
 		found := false
 		for call, hit := 1, true; hit && !found; call += 3 {
 			var bad []string

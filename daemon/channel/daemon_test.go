@@ -61,7 +61,7 @@ func (d *daemon) Call(ctx context.Context, row *op.Row, in, out any, part func()
 	case "sessions.loaded":
 		*out.(*[]op.Session) = d.loaded
 	case "work.list":
-		*out.(*[]role.View) = d.list(in.(*op.WorkQuery).Session)
+		*out.(*[]role.View) = d.list(in.(*op.WorkQuery))
 	case "work.cancel":
 		d.mu.Lock()
 		d.canceled = append(d.canceled, in.(*op.WorkID).Session+" "+in.(*op.WorkID).Work)

@@ -7,6 +7,7 @@ import (
 
 	"crabmem/bm25/clip"
 	"crabmem/daemon/box"
+	"crabmem/daemon/trust"
 )
 
 const (
@@ -132,4 +133,13 @@ func body(before []box.Message, m *box.Message) string {
 // owner returns the prefix of the identities that share a conversation's limits.
 func owner(conversation string) string {
 	return conversation[:strings.IndexByte(conversation, ':')+1]
+}
+
+// mayAnswer reports whether a message's sender may answer a question. In a group this is the
+// person to whom the question is, or an admin among the users.
+func (l *loop) mayAnswer(q *box.Question, m *Message) bool {
+	if m.Group == nil || q.By != "" {
+		return m.Group == nil || q.By == m.Sender
+	}
+	return l.Level(l.p.Prefix+m.Sender) == trust.Admin && slices.Contains(l.Allowed(), m.Sender)
 }

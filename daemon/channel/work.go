@@ -12,6 +12,7 @@ import (
 	"crabmem/daemon/box"
 	"crabmem/daemon/op"
 	"crabmem/daemon/role"
+	"crabmem/daemon/trust"
 )
 
 // How often the channel looks for the questions of work, in addition to each event of work.
@@ -42,22 +43,22 @@ func (r *run) keptQuestion(ctx context.Context, seq uint64) (id string, err erro
 	if !open || err != nil {
 		return "", err
 	}
-	list, err := r.workOf(ctx, r.session)
+	list, err := r.workOf(ctx, op.WorkQuery{Session: r.session})
 	for i := range list {
-		if list[i].Kind == "question" {
+		if list[i].Kind == "question" && list[i].ID[0] == 'q' {
 			id = list[i].ID
 		}
 	}
 	return id, err
 }
 
-// workOf lists a session's work and its open question. Empty: the open work of all sessions.
-func (l *loop) workOf(ctx context.Context, session string) ([]role.View, error) {
+// workOf lists work and questions.
+func (l *loop) workOf(ctx context.Context, query op.WorkQuery) ([]role.View, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	d, release := l.Daemon("")
 	defer release()
-	return op.ListWork.Do(ctx, d, op.WorkQuery{Session: session})
+	return op.ListWork.Do(ctx, d, query)
 }
 
 // answerWork sends the oldest answer to a question that the daemon stores. It returns false if
@@ -86,13 +87,13 @@ func (w *worker) answerWork() (did bool, err error) {
 	})
 }
 
-// followWork signals the events of work, and each lost connection, until ctx ends.
+// followWork signals the events of work and of questions, and each lost connection, until ctx ends.
 func (l *loop) followWork() {
 	for wait := firstWait; l.ctx.Err() == nil; wait = min(2*wait, maxWait) {
 		d, release := l.Daemon("")
 		err := op.FollowEvents.Each(l.ctx, d, op.EventFilter{}, func(e agent.Event) error {
 			wait = firstWait
-			if e.Kind == agent.WorkWaiting || e.Kind == agent.WorkEnded {
+			if e.Kind == agent.WorkWaiting || e.Kind == agent.WorkEnded || e.Kind == agent.AskUser {
 				signal(l.worked)
 			}
 			return nil
@@ -118,18 +119,31 @@ func (l *loop) askForWork() {
 	}
 }
 
-// findQuestions compares the questions of work in the files with those of the daemon. It
-// returns whether one is open.
+// admins returns the private chats of the users that are admins.
+func (l *loop) admins() (list []string) {
+	for _, id := range l.Allowed() {
+		if l.Level(l.p.Prefix+id) == trust.Admin {
+			list = append(list, l.p.Prefix+id)
+		}
+	}
+	return list
+}
+
+// findQuestions compares the questions in the files with those of the daemon. It returns
+// whether one is open. The admins receive the questions of all sessions.
 func (l *loop) findQuestions() (open bool, err error) {
 	type place struct{ conversation, session string }
 	places := make(map[place]bool)
-	all, err := l.workOf(l.ctx, "")
+	all, err := l.workOf(l.ctx, op.WorkQuery{Questions: true})
 	if err != nil {
 		return true, err
 	}
+	admins := l.admins()
 	for i := range all {
-		if c := l.box.Conversation(all[i].Session); c != "" && all[i].Question != "" {
-			places[place{c, all[i].Session}] = true
+		for _, c := range append(admins[:len(admins):len(admins)], l.box.Conversation(all[i].Session)) {
+			if c != "" {
+				places[place{c, all[i].Session}] = true
+			}
 		}
 	}
 	for _, c := range l.box.Waiting() {
@@ -145,7 +159,7 @@ func (l *loop) findQuestions() (open bool, err error) {
 		}
 	}
 	for p := range places {
-		list, err := l.workOf(l.ctx, p.session)
+		list, err := l.workOf(l.ctx, op.WorkQuery{Session: p.session})
 		if err != nil {
 			return true, err
 		}
@@ -156,10 +170,10 @@ func (l *loop) findQuestions() (open bool, err error) {
 	return len(places) > 0, nil
 }
 
-// compare asks the questions of a session's work that a conversation's file does not contain,
-// and closes those that the daemon does not have.
+// compare asks the questions of a session's work that a conversation's file does not contain, in
+// another conversation also those of the session to the owner, and closes those that the daemon does not have.
 func (l *loop) compare(conversation, session string, list []role.View) error {
-	changed := false
+	changed, other := false, l.box.Conversation(session) != conversation
 	err := l.box.Update(conversation, func(f *box.File) bool {
 		found := func(work, sum string) bool {
 			return slices.ContainsFunc(f.Questions, func(q box.Question) bool { return q.Session == session && q.Work == work && q.Sum == sum })
@@ -167,7 +181,7 @@ func (l *loop) compare(conversation, session string, list []role.View) error {
 		for i := range f.Questions {
 			q := &f.Questions[i]
 			if q.Session == session && q.Work != "" && q.State != box.Closed && q.State != box.Answering && !slices.ContainsFunc(list, func(v role.View) bool {
-				text, _ := workQuestion(&v)
+				text, _ := workQuestion(&v, other)
 				return v.ID == q.Work && v.Question != "" && (!isWork(q) || q.Sum == digest(text))
 			}) {
 				l.close(f, q)
@@ -176,8 +190,9 @@ func (l *loop) compare(conversation, session string, list []role.View) error {
 		}
 		for i := range list {
 			v := &list[i]
-			if text, labels := workQuestion(v); v.Question != "" && v.Kind != "question" && len(f.Questions) < maxQuestions && !found(v.ID, digest(text)) {
-				l.ask(f, text, box.Question{Sum: digest(text), Labels: labels, Session: session, Work: v.ID})
+			asks := v.Question != "" && (v.Kind != "question" || other && !strings.Contains(v.To, ":"))
+			if text, labels := workQuestion(v, other); asks && len(f.Questions) < maxQuestions && !found(v.ID, digest(text)) {
+				l.ask(f, text, box.Question{Sum: digest(text), Labels: labels, Session: session, Work: v.ID, Other: other})
 				changed = true
 			}
 		}
@@ -189,11 +204,16 @@ func (l *loop) compare(conversation, session string, list []role.View) error {
 	return err
 }
 
-// workQuestion returns the text of a question of work, and the labels of its buttons.
-func workQuestion(v *role.View) (text string, labels []string) {
+// workQuestion returns the text of a question, and the labels of its buttons. other is set for
+// another conversation than that of the session.
+func workQuestion(v *role.View, other bool) (text string, labels []string) {
 	q := agent.Question{Question: v.Question}
 	for _, label := range v.Options {
 		q.Options = append(q.Options, agent.Option{Label: label})
 	}
-	return question([]agent.Question{q})
+	text, labels = question([]agent.Question{q})
+	if other {
+		text = "In the session " + v.Session + ": " + strings.TrimSuffix(text, pressHint) + replyHint
+	}
+	return text, labels
 }

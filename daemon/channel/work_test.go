@@ -17,12 +17,15 @@ import (
 
 const makeText = "w7 wants to run: make\n1. Yes, once\n2. No\n\nPress a button, or answer with a number."
 
-// list returns a session's work and question, or all open work.
-func (d *daemon) list(session string) []role.View {
+// list returns a session's work and question, all open work, or all open questions.
+func (d *daemon) list(q *op.WorkQuery) []role.View {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(d.work), func(v role.View) bool {
-		return session == "" && v.Kind == "question" || session != "" && v.Session != session
+		if q.Questions {
+			return v.Question == ""
+		}
+		return q.Session == "" && v.Kind == "question" || q.Session != "" && v.Session != q.Session
 	})
 }
 

@@ -94,7 +94,7 @@ func (c *call) followSessions() (any, error) {
 			return nil, nil
 		}
 		name := followName(e.Kind)
-		if only != "" && name != only && name != "gap" {
+		if name == "" || only != "" && name != only && name != "gap" {
 			continue
 		}
 		if out.event(name, c.g.followedOf(e)) != nil {

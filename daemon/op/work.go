@@ -14,6 +14,8 @@ import (
 // WorkQuery selects work.
 type WorkQuery struct {
 	Session string `json:"session,omitempty" jsonschema:"ID of a session: all of its work; absent: the open work of all sessions"`
+	// Questions selects all open questions, also those of runs.
+	Questions bool `json:"questions,omitempty" jsonschema:"only the open questions of all sessions"`
 }
 
 // WorkID names work.
@@ -43,6 +45,9 @@ type WorkChange struct {
 var ListWork = Add(errtable.Session, Op[Daemon, WorkQuery, []role.View]{
 	Name: "work.list", Does: "List the work of sessions.", Effect: Reads, Path: "GET /v1/work", Files: true,
 	Run: func(_ context.Context, d Daemon, in *WorkQuery) ([]role.View, error) {
+		if in.Questions {
+			return d.Roles.Questions(), nil
+		}
 		list, err := d.Roles.List(in.Session)
 		return list, workError(err)
 	},

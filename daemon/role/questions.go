@@ -1,6 +1,7 @@
 package role
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,11 +105,7 @@ func (r *Roles) AskUser(ctx context.Context, t *agent.Turn, questions []agent.Qu
 		return "", true, err
 	}
 	defer r.done(p)
-	var texts []string
-	for _, q := range questions {
-		texts = append(texts, strings.Join(append([]string{q.Question}, session.Labels(q.Options)...), "; "))
-	}
-	q, err := p.Ask(record.Work{To: t.Sender, Text: clip.Marked(strings.Join(texts, "\n"), record.MaxQuestion)})
+	q, err := p.Ask(record.Work{To: t.Sender, Text: clip.Marked(questionText(questions), record.MaxQuestion)})
 	if err != nil {
 		return "", true, err
 	}
@@ -119,6 +116,27 @@ func (r *Roles) AskUser(ctx context.Context, t *agent.Turn, questions []agent.Qu
 	return "the answer is the next message", true, nil
 }
 
+// questionText returns questions with their options, a line each.
+func questionText(questions []agent.Question) string {
+	var texts []string
+	for _, q := range questions {
+		texts = append(texts, strings.Join(append([]string{q.Question}, session.Labels(q.Options)...), "; "))
+	}
+	return strings.Join(texts, "\n")
+}
+
+// mayAnswer returns an error unless an identity may answer a question: that to the owner, each
+// admin may.
+func (r *Roles) mayAnswer(by, to, text string) error {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return errtable.Invalidf("the answer is empty")
+	case to != "" && by != to && (strings.Contains(to, ":") || r.o.Setup().Config.Origins.Level(by) != trust.Admin):
+		return &errtable.Error{HTTP: http.StatusForbidden, Kind: "scope", Exit: errtable.ExitPermission, Message: "the question is to " + to, Fix: "let " + to + " answer it"}
+	}
+	return nil
+}
+
 // Reply answers a loaded session's question, as Answer does.
 func (r *Roles) Reply(ctx context.Context, number uint64, by, text string) error {
 	if l, err := r.o.Sessions.Get(number); err == nil && r.asks(l.Agent(), l.CreatedBy()) {
@@ -127,9 +145,17 @@ func (r *Roles) Reply(ctx context.Context, number uint64, by, text string) error
 	return r.o.Sessions.Reply(ctx, number, text)
 }
 
-// Answer answers the question of a session's work or, if id is empty or as q2, of the session
-// to its user, as an identity. The home's owner has no name.
+// Answer answers the question of a session's work, of the session to its user if id is empty or
+// as q2, or of its run, as an identity. The home's owner has no name.
 func (r *Roles) Answer(of, id, by, text string) error {
+	for _, q := range r.o.Sessions.Asked() {
+		if l, err := r.o.Sessions.Get(q.Session); q.ID != id || err != nil || l.StoredID() != of {
+			continue
+		}
+		if err := r.mayAnswer(by, cmp.Or(q.To, "the owner"), text); err != nil || r.o.Sessions.ReplyTo(q, text) {
+			return err
+		}
+	}
 	p, err := r.use(of)
 	if err != nil {
 		return err
@@ -148,10 +174,8 @@ func (r *Roles) Answer(of, id, by, text string) error {
 	switch {
 	case !r.awaits(q) || id != "" && asker == p && id != record.AskID(q.N):
 		return stateErr(of + "/" + id + " has no question")
-	case q.To != "" && by != q.To && (by != "" || strings.Contains(q.To, ":")): // the home's owner is any user of this machine
-		return &errtable.Error{HTTP: http.StatusForbidden, Kind: "scope", Exit: errtable.ExitPermission, Message: "the question is to " + q.To, Fix: "let " + q.To + " answer it"}
-	case strings.TrimSpace(text) == "":
-		return errtable.Invalidf("the answer is empty")
+	case r.mayAnswer(by, q.To, text) != nil:
+		return r.mayAnswer(by, q.To, text)
 	case q.Options != nil:
 		if text = session.Choose(strings.TrimSpace(text), q.Options); text == "" {
 			return errtable.Invalidf("the answer is not one of the choices: want y, n, a number, or one of: %s", strings.Join(q.Options, "; "))

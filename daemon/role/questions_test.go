@@ -11,6 +11,7 @@ import (
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/session"
 	"crabmem/daemon/tool"
+	"crabmem/daemon/trust"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
 )
@@ -454,9 +455,11 @@ func TestAskUserIdentity(t *testing.T) {
 		may       bool
 	}{
 		{"user", "", true}, {"user", "user", true}, {"user", "tg:1", false}, {"user", "api:admin", false}, {"tg:1", "tg:1", true}, {"tg:1", "tg:2", false}, {"tg:1", "", false},
+		{"user", "ops:1", true}, {"tg:1", "ops:1", false},
 	} {
 		bubble(t, func(r *rig) {
 			r.config.Ask.Timeout = time.Minute
+			r.config.Origins = append(r.config.Origins, trust.Rule{Prefix: "ops:1", Level: trust.Admin})
 			r.reply = tea
 			l := r.ask(c.asked)
 			live := r.Reply(r.t.Context(), l.ID(), c.by, "green")

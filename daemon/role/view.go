@@ -2,9 +2,11 @@ package role
 
 import (
 	"cmp"
+	"slices"
 	"sort"
 	"strings"
 
+	sessions "crabmem/daemon/session"
 	"crabmem/daemon/work"
 	"crabmem/sessionlog/record"
 )
@@ -23,6 +25,7 @@ type View struct {
 	Status      string   `json:"status,omitempty" jsonschema:"what the work says that it does"`
 	Question    string   `json:"question,omitempty" jsonschema:"that the work asks, as to approve a command; work.answer answers it"`
 	Options     []string `json:"options,omitempty" jsonschema:"the answers that the question permits"`
+	To          string   `json:"to,omitempty" jsonschema:"the identity that the question is to; absent: the owner"`
 	Task        string   `json:"task"`
 	Outcome     string   `json:"outcome,omitempty" jsonschema:"the last one"`
 	Started     string   `json:"started" op:"time" jsonschema:"RFC 3339"`
@@ -78,9 +81,37 @@ func (r *Roles) List(session string) ([]View, error) {
 		views = append(views, r.view(p, i))
 	}
 	if q := p.Question(); r.awaits(q) {
-		views = append(views, View{Session: p.ID(), ID: record.AskID(q.N), Kind: "question", Agent: p.Meta().Agent, State: record.Waiting, Question: q.Text, Started: q.At})
+		views = append(views, View{Session: p.ID(), ID: record.AskID(q.N), Kind: "question", Agent: p.Meta().Agent, State: record.Waiting, Question: q.Text, To: q.To, Started: q.At})
 	}
-	return views, err
+	return append(views, r.asked(session)...), err
+}
+
+// Questions returns the open questions of sessions with open work or a run.
+func (r *Roles) Questions() []View {
+	views := r.asked("")
+	for _, id := range r.sessions() {
+		if list, err := r.List(id); err == nil { // otherwise it has no active work
+			views = append(views, slices.DeleteFunc(list, func(v View) bool { return v.Question == "" || v.ID[0] == 'a' })...)
+		}
+	}
+	sortViews(views)
+	return views
+}
+
+// asked returns the questions of a session's run, or of all sessions' runs if session is "".
+func (r *Roles) asked(session string) (views []View) {
+	for _, q := range r.o.Sessions.Asked() {
+		l, err := r.o.Sessions.Get(q.Session)
+		if err != nil || session != "" && l.StoredID() != session {
+			continue
+		}
+		v := View{Session: l.StoredID(), ID: q.ID, Kind: "question", Agent: l.Agent(), State: record.Waiting, Question: questionText(q.Questions), To: q.To}
+		if len(q.Questions) == 1 && !q.Questions[0].MultiSelect {
+			v.Question, v.Options = q.Questions[0].Question, sessions.Labels(q.Questions[0].Options)
+		}
+		views = append(views, v)
+	}
+	return views
 }
 
 // Show returns one work of a session.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"crabmem/daemon/agent"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/tool"
+	"crabmem/daemon/trust"
 )
 
 // asks contains the questions that await a reply, one per session. A reload
@@ -25,11 +27,22 @@ type asks struct {
 	approved map[uint64][]string
 }
 
-type ask struct{ reply chan string } // closed when another question replaces it
+type ask struct {
+	Asked
+	reply chan string // closed when another question replaces it
+}
+
+// Asked is a question of a run that awaits a reply.
+type Asked struct {
+	ID        string // unique, begins with a
+	Session   uint64
+	To        string           // identity of another service; empty: the home's owner
+	Questions []agent.Question // nil: another package stores the question
+}
 
 // begin returns a new question in a session and cancels the pending one.
 func (a *asks) begin(session uint64) *ask {
-	q := &ask{reply: make(chan string, 1)}
+	q := &ask{Asked: Asked{ID: "a" + rand.Text(), Session: session}, reply: make(chan string, 1)}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if old := a.pending[session]; old != nil {
@@ -97,6 +110,31 @@ func (a *asks) answer(ctx context.Context, session uint64, reply string) error {
 	}
 }
 
+// Asked returns the questions of runs that await a reply.
+func (m *Manager) Asked() (list []Asked) {
+	m.asks.mu.Lock()
+	defer m.asks.mu.Unlock()
+	for _, q := range m.asks.pending {
+		if q.Questions != nil {
+			list = append(list, q.Asked)
+		}
+	}
+	return list
+}
+
+// ReplyTo answers a question that Asked returned. It returns false if the question is closed.
+func (m *Manager) ReplyTo(q Asked, reply string) bool {
+	m.asks.mu.Lock()
+	defer m.asks.mu.Unlock()
+	open := m.asks.pending[q.Session]
+	if open == nil || open.ID != q.ID {
+		return false
+	}
+	delete(m.asks.pending, q.Session)
+	open.reply <- reply // does not block: capacity 1, first send
+	return true
+}
+
 // Asking reports whether a question in a session awaits a reply.
 func (m *Manager) Asking(session uint64) bool { return m.asks.waiting(session) }
 
@@ -136,6 +174,23 @@ func (m *Manager) askTool() tool.Tool {
 		})
 }
 
+// toOf returns the identity of another service that takes part in a run, or "".
+func (m *Manager) toOf(ctx context.Context, session uint64) string {
+	var ids []string
+	if t := agent.TurnOf(ctx); t != nil {
+		ids = append(ids, t.Sender)
+	}
+	if l, err := m.Get(session); err == nil {
+		ids = append(ids, l.CreatedBy())
+	}
+	for _, id := range ids {
+		if id = trust.Origin(id); strings.Contains(id, ":") {
+			return id
+		}
+	}
+	return ""
+}
+
 // missedKey is the context key of an *atomic.Bool of a run and its tasks, which is true
 // after a question without a reply.
 type missedKey struct{}
@@ -169,6 +224,9 @@ func (m *Manager) ask(ctx context.Context, p *person, questions []agent.Question
 			return result, err
 		}
 	}
+	m.asks.mu.Lock()
+	q.Questions, q.To = questions, m.toOf(ctx, p.session)
+	m.asks.mu.Unlock()
 	agent.Emit(p.ctx, agent.Event{Kind: agent.AskUser, Questions: questions})
 	timeout := m.o.Setup().Config.Ask.Timeout
 	var why error

@@ -72,6 +72,9 @@ func (b *bot) messageOf(m *message) (channel.Message, bool) {
 	if out.Text == "" {
 		out.Text = m.Caption
 	}
+	if m.ReplyTo != nil {
+		out.Of = strconv.FormatInt(m.ReplyTo.ID, 10)
+	}
 	if isGroup && !b.inGroup(m, &out) {
 		return channel.Message{}, false
 	}

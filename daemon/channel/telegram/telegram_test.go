@@ -22,6 +22,7 @@ import (
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/op"
+	"crabmem/daemon/trust"
 )
 
 // TestDaemon answers a message over HTTP with a daemon: the person is an untrusted identity
@@ -56,7 +57,7 @@ func TestDaemon(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { // until cancel
-		ended <- channel.Run(ctx, channel.Options{FS: vfs.OS{}, Home: home, Log: log, Now: time.Now, Session: func(string, bool) channel.Boundary { return channel.Boundary{} }, Allowed: func() []string { return []string{"7"} }, Daemon: func(identity string) (op.Caller, func()) {
+		ended <- channel.Run(ctx, channel.Options{FS: vfs.OS{}, Home: home, Log: log, Now: time.Now, Session: func(string, bool) channel.Boundary { return channel.Boundary{} }, Allowed: func() []string { return []string{"7"} }, Level: trust.Rules(nil).Level, Daemon: func(identity string) (op.Caller, func()) {
 			d := &client.Client{Addr: addr, Header: op.Header{As: identity}}
 			return d, func() { _ = d.Close() }
 		}}, New(&Config{Token: telegramtest.Token, PollTimeout: 30, API: server.URL}, log, nil))

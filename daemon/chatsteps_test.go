@@ -203,12 +203,12 @@ func (s *chatSteps) pairs() {
 	}
 	code, err := messenger.Pair(s.fs, deliverHome, box.Telegram, append(rule, '}'), time.Now())
 	s.check(err)
-	if identity := fmt.Sprint("tg:", person); s.rand.IntN(5) == 0 {
+	if s.rand.IntN(5) == 0 {
 		s.logf("%d sends a wrong code", person)
 		s.api.Text(9, "ABCD-EFGH")
 	} else if !s.isUser(person) {
 		s.logf("%d is paired as %s", person, words)
-		s.model.change(identity, strings.Fields(words))
+		s.pairing = strings.Fields(words)
 		s.api.Text(person, code)
 	}
 }
@@ -236,7 +236,9 @@ func (s *chatSteps) unpairs() {
 func (s *chatSteps) remove(person int64) {
 	s.logf("%d is unpaired", person)
 	s.unpair(person)
-	s.model.change(fmt.Sprint("tg:", person), nil)
+	if identity := fmt.Sprint("tg:", person); s.model.standing[identity] != nil {
+		s.model.change(identity, nil) // a mistake keeps the rule
+	}
 }
 
 // addCron adds an entry as the owner, or tries it as another identity.

@@ -66,6 +66,7 @@ type chatWorld struct {
 	role        string
 	open        bool // the group reads all senders
 	boundary    string
+	pairing     []string // words of the rule of the open pairing
 	kept        []string // identities that a mistake kept
 }
 
@@ -233,6 +234,9 @@ func (w *chatWorld) setOrigin(identity, rule string) error {
 	}
 	_, err := d.changeConfig(&change)
 	w.rules = d.setup().config.Origins
+	if w.model.change(identity, nil); rule != "null" {
+		w.model.change(identity, w.pairing)
+	}
 	return err
 }
 

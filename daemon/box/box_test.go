@@ -12,6 +12,7 @@ import (
 
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 )
 
 const (
@@ -250,6 +251,7 @@ func TestBoxLimits(t *testing.T) {
 // TestBoxShares: the conversations and the bytes of one owner leave room for another, also
 // after the box is opened again.
 func TestBoxShares(t *testing.T) {
+	race.Skip(t)
 	r := newRig(t)
 	for i := range maxOwned {
 		c := fmt.Sprint("k/", i)

@@ -5,10 +5,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"crabmem/fuzz/race"
 )
 
 // TestReadable: a Box can read what it wrote, also if each character of the texts is escaped.
 func TestReadable(t *testing.T) {
+	race.Skip(t)
 	r := newRig(t)
 	large := strings.Repeat("<", 1<<20)
 	for range 10 {

@@ -9,6 +9,7 @@ import (
 
 	"crabmem/daemon/process"
 	"crabmem/daemon/tool"
+	"crabmem/fuzz/race"
 )
 
 // TestEndless connects to servers that never stop sending requests, messages,
@@ -54,6 +55,7 @@ func TestEndless(t *testing.T) {
 // TestHugeMessages sends messages with too many values: two bytes of a message
 // may take a hundred in memory, so they are not decoded.
 func TestHugeMessages(t *testing.T) {
+	race.Skip(t)
 	values := func(before, one, after string) string {
 		return `{"jsonrpc":"2.0","id":$id,"result":` + before + strings.Repeat(one+",", (maxFrame-1000)/(len(one)+1)) + one + after + "}"
 	}

@@ -11,6 +11,7 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/daemon/tool"
+	"crabmem/fuzz/race"
 )
 
 // FuzzServer checks that for any server input no call hangs, no goroutine
@@ -49,6 +50,9 @@ func FuzzServer(f *testing.F) {
 		"\f\fHTTP/1.1 200 OK\r\nContent-Type: application/json\r\nMcp-Session-Id: 2\r\nContent-Encoding: gzip\r\n\r\n\x1f\x8b",
 	} {
 		f.Add(s, "", false, false)
+		if race.Enabled {
+			continue
+		}
 		f.Add(s, "data: "+`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`+"\n\n", true, false)
 		f.Add("", s, len(s)%2 == 0, true)
 	}

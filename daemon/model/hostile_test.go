@@ -21,6 +21,7 @@ import (
 	"crabmem/bench/gate"
 	"crabmem/daemon/model"
 	"crabmem/daemon/model/modeltest"
+	"crabmem/fuzz/race"
 )
 
 // serve answers as no scripted model would.
@@ -100,6 +101,7 @@ func peak(f func()) uint64 {
 
 // TestEndless gives up every answer that has no end, in little memory.
 func TestEndless(t *testing.T) {
+	race.Skip(t)
 	const most = 200 << 20
 	// flood writes s until the client goes or 200 MB are written.
 	flood := func(w io.Writer, s string) {

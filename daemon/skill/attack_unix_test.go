@@ -16,6 +16,7 @@ import (
 	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 )
 
 // secret is in a file outside every directory of skills. No result may contain
@@ -291,6 +292,7 @@ func TestAttackDepth(t *testing.T) {
 
 // TestAttackMany has more directories, and more skills, than anybody looks at.
 func TestAttackMany(t *testing.T) {
+	race.Skip(t)
 	dir := tree(t, "0/SKILL.md", text("first", "F", "x"))
 	for i := range 10_000 {
 		if err := os.Mkdir(filepath.Join(dir, fmt.Sprintf("d%05d", i)), 0o700); err != nil {

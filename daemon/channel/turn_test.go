@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/daemon/client"
 	"crabmem/daemon/op"
 	"crabmem/daemon/role"
 )
@@ -77,6 +78,25 @@ func TestStop(t *testing.T) {
 		time.Sleep(time.Minute)
 		r.want("No run is active.", "Stopped.", "Stopped. The messages that waited are dropped.", "to 4")
 		r.lines("crab_tg-7_1: 1", "crab_tg-7_1: 2", "crab_tg-7_1: 4")
+	})
+}
+
+// TestOvertaken: if other runs followed an interrupted one in its session, the run cannot continue.
+// The conversation does.
+func TestOvertaken(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.d.reply = func(_ context.Context, m *op.Message) (string, error) {
+			if m.Content == "1" {
+				return "", &client.Error{Code: 409, Kind: "request", Message: "an earlier request has this ID and no answer"}
+			}
+			return "to " + m.Content, nil
+		}
+		r.start()
+		r.api.Text(7, "1")
+		time.Sleep(time.Minute)
+		r.api.Text(7, "2")
+		time.Sleep(time.Minute)
+		r.want("Error: the run was interrupted, and others followed. Send the message again.", "to 2")
 	})
 }
 

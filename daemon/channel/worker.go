@@ -152,11 +152,11 @@ func (w *worker) run(ctx context.Context, t *box.Turn) (op.Answer, string) {
 		if ctx.Err() != nil {
 			return answer, ""
 		}
-		status, _ := client.StatusOf(err)
+		status, row := client.StatusOf(err)
 		if errors.Is(err, context.DeadlineExceeded) {
 			return answer, "Error: the run took too long."
 		}
-		again := retry.Again(status)
+		again := retry.Again(status, row.Kind)
 		w.Log.Warn("a run failed", "conversation", w.conversation, "again", again, "error", err)
 		if !again {
 			return answer, "Error: " + failure(status, err)
@@ -173,6 +173,9 @@ func failure(status int, err error) string {
 	e, ok := errors.AsType[*client.Error](err)
 	if !ok || status >= http.StatusInternalServerError || status == client.StatusCanceled {
 		return "the run failed. The log of the channel has the cause."
+	}
+	if e.Kind == "request" {
+		return "the run was interrupted, and others followed. Send the message again."
 	}
 	return e.Message
 }

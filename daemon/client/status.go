@@ -67,11 +67,13 @@ const (
 	maxWait   = time.Minute
 )
 
-// Again reports whether a run that ended with a status is repeated.
-func (r *Retry) Again(status int) bool {
+// Again reports whether a run that ended with a status, and an error of a kind, is repeated.
+func (r *Retry) Again(status int, kind string) bool {
 	switch status {
-	case http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusConflict:
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		return true
+	case http.StatusConflict: // other runs followed the one of the request: it cannot continue
+		return kind != "request" && kind != "continued"
 	case http.StatusBadGateway:
 		r.unanswered++
 		return r.unanswered < maxTries

@@ -236,7 +236,7 @@ func (g *Gateway) runHook(conversation string, m *box.Message) (string, error) {
 			return "", err
 		}
 		p := g.problem(err)
-		again := retry.Again(p.Status)
+		again := retry.Again(p.Status, p.Kind)
 		g.o.Log.Warn("webhook: a run failed", "again", again, "error", err)
 		if !again {
 			return "error: " + p.Detail, nil

@@ -348,7 +348,11 @@ func (m *chatModel) later(r *chatRun, i *chatItem, may bool) (args string, check
 		return fmt.Sprintf(`{"question":%q}`, m.add(child).text()), want("b", nil)
 	case i.tool == "spawn_worker":
 		m.cronWork[i.conv] = m.cronWork[i.conv] || r.kind == "cron"
-		return fmt.Sprintf(`{"task":%q}`, m.add(child).text()), want("w", nil)
+		prefix := "w"
+		if now := m.rightsOf(i.identity); may && !slices.Contains(now.tools("channel", ""), i.tool) {
+			prefix, child.admitted = "agent 'worker' is not in your members list", false // a change holds at once
+		}
+		return fmt.Sprintf(`{"task":%q}`, m.add(child).text()), want(prefix, nil)
 	case i.id != "":
 		c := m.crons[i.id]
 		args = fmt.Sprintf(`{"action":"delete","id":%s}`, i.id)

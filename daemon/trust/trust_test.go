@@ -58,7 +58,7 @@ func describe(s tool.Scope) string {
 }
 
 func TestScope(t *testing.T) {
-	const all = "ask_user bash delegate edit forget list mcp read recall remember session_search skill write weather; own; own; not confined"
+	const all = "ask_user bash delegate edit forget list mcp read recall remember send session_search skill write weather; own; own; not confined"
 	const memory = "ask_user forget recall remember session_search; "
 	of := space.OfSender
 	for _, c := range []struct{ creator, sender, want string }{

@@ -26,6 +26,7 @@ type chatSteps struct {
 	*chatWorld
 	waiting []chatMessage // while the channel is stopped
 	checked int           // texts of the bot
+	admins  []int64       // after the step before
 	steps   []string
 }
 
@@ -112,14 +113,14 @@ func (s *chatSteps) talk() {
 	} else {
 		s.receive(m)
 	}
-	s.answered(person, group, text)
+	s.answered(person, group, text, false)
 	s.say(person, group, text)
 }
 
 // answered notes that a text or a button of a person may answer the open questions of a chat.
-func (s *chatSteps) answered(person int64, group bool, text string) {
+func (s *chatSteps) answered(person int64, group bool, text string, press bool) {
 	for _, a := range s.model.asked {
-		if s.mayAnswer(a, person, group) {
+		if s.mayAnswer(a, person, group) || press && s.decides(a, person, group) {
 			a.answers = append(a.answers, text, strings.TrimSpace(text+" @crab_bot"))
 		}
 	}
@@ -133,9 +134,19 @@ func (s *chatSteps) mayAnswer(a *chatAsk, person int64, group bool) bool {
 	case !group:
 		return chatOfConv(a.conv) == person
 	case a.approval:
-		return s.isUser(person) && s.model.rightsOf(fmt.Sprint("tg:", person)).level == "admin"
+		return s.isAdmin(person)
 	}
 	return slices.Contains(a.persons, person)
+}
+
+// isAdmin reports whether a person is an admin among the users.
+func (s *chatSteps) isAdmin(person int64) bool {
+	return s.isUser(person) && s.model.rightsOf(fmt.Sprint("tg:", person)).level == "admin"
+}
+
+// decides reports whether a person may answer a question of another conversation with a button.
+func (s *chatSteps) decides(a *chatAsk, person int64, group bool) bool {
+	return !a.closed && a.approval && !group && s.isAdmin(person)
 }
 
 // answer has a person answer in a chat, perhaps without a question, or press a button.
@@ -153,7 +164,7 @@ func (s *chatSteps) answer() {
 				b := sent.Buttons[len(sent.Buttons)-1]
 				_, label, _ := strings.Cut(b.Label, ". ")
 				s.logf("%d in %d presses %q", person, chat, label)
-				s.answered(person, group, label)
+				s.answered(person, group, label, true)
 				s.api.Press(person, sent.ID, b.Data)
 				return
 			}
@@ -173,13 +184,13 @@ func (s *chatSteps) answer() {
 	}
 	switch text {
 	case "2":
-		s.answered(person, group, "blue")
+		s.answered(person, group, "blue", false)
 		fallthrough
 	case "n":
 		i.kind = "none" // the item is not sent
 	}
 	s.logf("%d in %d answers %q", person, chat, text)
-	s.answered(person, group, text)
+	s.answered(person, group, text, false)
 	s.say(person, group, text)
 }
 
@@ -332,7 +343,8 @@ func (s *chatSteps) compare() {
 	sent := s.api.Sent()
 	for _, t := range sent[s.checked:] {
 		for _, i := range m.itemsIn(chatOf, t.Text) {
-			if chatOfConv(i.conv) != t.Chat {
+			approval := i.tool == "bash" && strings.HasPrefix(t.Text, "In the session ") && (s.isAdmin(t.Chat) || slices.Contains(s.admins, t.Chat))
+			if chatOfConv(i.conv) != t.Chat && !approval {
 				m.fail("chat %d receives %q of %s", t.Chat, t.Text, i.conv)
 			}
 		}
@@ -346,7 +358,12 @@ func (s *chatSteps) compare() {
 		}
 		m.count["texts"]++
 	}
-	s.checked = len(sent)
+	s.checked, s.admins = len(sent), nil
+	for _, person := range []int64{7, 8, 9} {
+		if s.isAdmin(person) {
+			s.admins = append(s.admins, person)
+		}
+	}
 }
 
 // finish starts what is stopped. Each message that the channel accepted then reaches the model.

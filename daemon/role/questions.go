@@ -125,8 +125,8 @@ func questionText(questions []agent.Question) string {
 	return strings.Join(texts, "\n")
 }
 
-// mayAnswer returns an error unless an identity may answer a question: that to the owner, each
-// admin may.
+// mayAnswer returns an error unless an identity may answer a question. Each admin may answer one to
+// the owner.
 func (r *Roles) mayAnswer(by, to, text string) error {
 	switch {
 	case strings.TrimSpace(text) == "":

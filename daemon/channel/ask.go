@@ -356,7 +356,20 @@ func (w *worker) claimAnswer(seq uint64) (answer string, again bool, err error) 
 
 // answerTo returns the index of the oldest answer to a question, or -1.
 func answerTo(f *box.File, seq uint64) int {
-	return slices.IndexFunc(f.Waiting, func(m box.Message) bool { return seq != 0 && m.Ask == seq })
+	for i := inTurn(f); i < len(f.Waiting) && seq != 0; i++ {
+		if f.Waiting[i].Ask == seq {
+			return i
+		}
+	}
+	return -1
+}
+
+// inTurn returns the number of messages in the open turn: they are no answers.
+func inTurn(f *box.File) int {
+	if f.Turn == nil {
+		return 0
+	}
+	return min(len(f.Turn.IDs), len(f.Waiting))
 }
 
 // setAsk sets the question that a message answers: the button's, or the newest open one that

@@ -340,8 +340,11 @@ func TestRoutes(t *testing.T) {
 		r.start()
 		topic := fields{"is_topic_message": true, "message_thread_id": int64(5)}
 		r.api.Text(7, "x")
+		synctest.Wait()
 		r.group(7, "x", reply(123456, 3))
+		synctest.Wait()
 		r.group(7, "x", reply(123456, 3), topic)
+		synctest.Wait()
 		topic["message_thread_id"] = int64(6)
 		r.group(7, "x", reply(123456, 3), topic)
 		_ = r.stop()

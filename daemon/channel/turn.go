@@ -75,6 +75,10 @@ func (w *worker) next() (turn *box.Turn, did bool, err error) {
 			do.turn = f.Turn
 			return false
 		}
+		if workAnswered(f) != nil { // it arrived after answerWork looked: no turn contains it
+			do.did = true
+			return false
+		}
 		switch parse(f.Waiting[0].Content) {
 		case help:
 			w.endWith(f, 1, helpText+"\n\n"+w.About(identity(w.conversation)))

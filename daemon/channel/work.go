@@ -66,11 +66,8 @@ func (l *loop) workOf(ctx context.Context, query op.WorkQuery) ([]role.View, err
 func (w *worker) answerWork() (did bool, err error) {
 	var found box.Question
 	err = w.box.Update(w.conversation, func(f *box.File) bool {
-		for _, m := range f.Waiting {
-			if q := f.Question(m.Ask); q != nil && q.Work != "" && q.State != box.Closed {
-				found = *q
-				break
-			}
+		if q := workAnswered(f); q != nil {
+			found = *q
 		}
 		return false
 	})
@@ -85,6 +82,16 @@ func (w *worker) answerWork() (did bool, err error) {
 		_, err := op.AnswerWork.Do(ctx, d, op.WorkAnswer{WorkID: op.WorkID{Session: found.Session, Work: found.Work}, Answer: answer})
 		return err
 	})
+}
+
+// workAnswered returns an open question of work that has an answer, or nil.
+func workAnswered(f *box.File) *box.Question {
+	for _, m := range f.Waiting[inTurn(f):] {
+		if q := f.Question(m.Ask); q != nil && q.Work != "" && q.State != box.Closed {
+			return q
+		}
+	}
+	return nil
 }
 
 // followWork signals the events of work and of questions, and each lost connection, until ctx ends.

@@ -191,7 +191,7 @@ func (m *chatModel) respond(r *chatRun, q *model.Request) model.Chunk {
 
 // reaches reports whether the channel sends texts to a conversation.
 func (m *chatModel) reaches(conv string) bool {
-	return strings.Contains(conv, "-") || m.standing[conv] != nil || slices.Contains(m.w.listed, chatOfConv(conv))
+	return strings.Contains(conv, "-") || m.standing[conv] != nil || m.w.lists(chatOfConv(conv))
 }
 
 // chatOfConv returns a conversation's chat.

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -60,7 +61,8 @@ type chatWorld struct {
 	d           atomic.Pointer[Daemon] // nil: stopped
 	serving     context.Context        // ends before the daemon stops
 	stopDaemon  func()
-	stopAdapter func() // nil: stopped
+	stopAdapter func()     // nil: stopped
+	access      sync.Mutex // guards rules, listed, and kept
 	rules       trust.Rules
 	listed      []int64 // allowed_users
 	role        string
@@ -160,6 +162,13 @@ func (w *chatWorld) startDaemon() {
 			w.spoilCrons()
 		}
 	}
+	w.readRules(d)
+}
+
+// readRules sets the rules of now.
+func (w *chatWorld) readRules(d *Daemon) {
+	w.access.Lock()
+	defer w.access.Unlock()
 	w.rules = d.setup().config.Origins
 }
 
@@ -197,7 +206,7 @@ func (w *chatWorld) startAdapter() {
 		ended <- messenger.Run(ctx, messenger.Options{FS: w.fs, Home: deliverHome, Log: w.quiet, Now: time.Now, Allowed: w.users, Pair: w.pair,
 			Session: func(string, bool) messenger.Boundary { return boundary },
 			About:   func(identity string) string { return "You are " + identity + "." },
-			Level:   func(identity string) trust.Level { return w.rules.Level(identity) },
+			Level:   w.level,
 			Daemon:  func(identity string) (op.Caller, func()) { return chatCaller{w, identity}, func() {} }}, p)
 	}()
 	w.stopAdapter = func() {
@@ -209,8 +218,24 @@ func (w *chatWorld) startAdapter() {
 
 // users returns the users of the bot, as crabmem telegram does.
 func (w *chatWorld) users() []string {
+	w.access.Lock()
+	defer w.access.Unlock()
 	conf := telegram.Config{AllowedUsers: w.listed}
 	return slices.DeleteFunc(conf.Users(w.rules), func(id string) bool { return slices.Contains(w.kept, "tg:"+id) })
+}
+
+// level returns the trust in an identity.
+func (w *chatWorld) level(identity string) trust.Level {
+	w.access.Lock()
+	defer w.access.Unlock()
+	return w.rules.Level(identity)
+}
+
+// lists reports whether allowed_users has an ID.
+func (w *chatWorld) lists(id int64) bool {
+	w.access.Lock()
+	defer w.access.Unlock()
+	return slices.Contains(w.listed, id)
 }
 
 // pair makes a sender with the code of the open pairing a user, as crabmem telegram does.
@@ -223,8 +248,13 @@ func (w *chatWorld) pair(sender, text string) bool {
 
 // setOrigin writes an identity's table, or removes it if rule is null.
 func (w *chatWorld) setOrigin(identity, rule string) error {
-	if i := slices.Index(w.kept, identity); i >= 0 {
+	w.access.Lock()
+	i := slices.Index(w.kept, identity)
+	if i >= 0 {
 		w.kept = slices.Delete(w.kept, i, i+1)
+	}
+	w.access.Unlock()
+	if i >= 0 {
 		w.check(w.setOrigin(identity, "null"))
 	}
 	change := op.ConfigChange{Keys: []config.Pair{{Key: "origins." + identity, Value: rule}}}
@@ -233,7 +263,7 @@ func (w *chatWorld) setOrigin(identity, rule string) error {
 		return &client.NoDaemonError{}
 	}
 	_, err := d.changeConfig(&change)
-	w.rules = d.setup().config.Origins
+	w.readRules(d)
 	if w.model.change(identity, nil); rule != "null" {
 		w.model.change(identity, w.pairing)
 	}
@@ -243,12 +273,16 @@ func (w *chatWorld) setOrigin(identity, rule string) error {
 // unpair removes a user, as crabmem channels unpair does.
 func (w *chatWorld) unpair(id int64) {
 	identity := fmt.Sprint("tg:", id)
-	if slices.Contains(w.listed, id) {
+	if w.lists(id) {
 		w.check(telegram.RemoveUser(w.fs, deliverHome, identity))
+		w.access.Lock()
 		w.listed = nil
+		w.access.Unlock()
 	}
 	if w.made == keepsSpace {
+		w.access.Lock()
 		w.kept = append(w.kept, identity)
+		w.access.Unlock()
 	} else if w.model.standing[identity] != nil {
 		w.check(w.setOrigin(identity, "null"))
 	}

@@ -15,6 +15,8 @@ import (
 
 // story makes the agent answer with some parts.
 func (r *rig) story(parts int) {
+	r.d.mu.Lock()
+	defer r.d.mu.Unlock()
 	r.d.reply = func(_ context.Context, m *op.Message) (string, error) {
 		if strings.Contains(m.Content, "short") {
 			return "short", nil

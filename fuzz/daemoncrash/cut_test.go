@@ -23,7 +23,7 @@ func TestPowerCuts(t *testing.T) {
 	scripts := [][]string{tour}
 	j := newOracle()
 	j.recutEvery, j.resumeEvery = 80, 32
-	limit, want, every := 3, 60, 16
+	limit, want, every := 3, 100, 16
 	if full {
 		j.recutEvery, j.resumeEvery = 16, 8
 		limit, want, every = 6, 1000, 1

@@ -21,7 +21,7 @@ func (w *worker) send() (did bool, err error) {
 		return false, err
 	}
 	ctx, id, t := context.WithoutCancel(w.ctx), a.Remote, Text{a.Content, a.Kind != box.Notice && a.Kind != box.Asks, buttons, a.ReplyTo}
-	if isEdit := id != ""; isEdit {
+	if id != "" {
 		err = w.p.Edit(ctx, w.conversation, id, t) // Edit and Send have a limit
 	} else {
 		id, err = w.p.Send(ctx, w.conversation, t)
@@ -128,7 +128,7 @@ func (w *worker) end(f *box.File, i int, state box.State, id string) {
 	}
 }
 
-// missing adds a notice about a text of an agent with an unknown outcome.
+// missing adds a notice that an agent's text has an unknown outcome.
 func (l *loop) missing(f *box.File, a *box.Answer) {
 	l.notice(f, a.Turn, fmt.Sprintf("Part %d of %d of this answer may be missing: its delivery was not confirmed.", a.Number, a.Of))
 }

@@ -145,8 +145,8 @@ func (r *Roles) Reply(ctx context.Context, number uint64, by, text string) error
 	return r.o.Sessions.Reply(ctx, number, text)
 }
 
-// Answer answers the question of a session's work, of the session to its user if id is empty or
-// as q2, or of its run, as an identity. The home's owner has no name.
+// Answer answers, as an identity, a question of a session's work or of its run. If id is empty or as
+// q2, it answers the session's question to its user. The home's owner has no name.
 func (r *Roles) Answer(of, id, by, text string) error {
 	for _, q := range r.o.Sessions.Asked() {
 		if l, err := r.o.Sessions.Get(q.Session); q.ID != id || err != nil || l.StoredID() != of {
@@ -171,12 +171,13 @@ func (r *Roles) Answer(of, id, by, text string) error {
 		}
 	}
 	q := asker.Question()
-	switch {
-	case !r.awaits(q) || id != "" && asker == p && id != record.AskID(q.N):
+	if !r.awaits(q) || id != "" && asker == p && id != record.AskID(q.N) {
 		return stateErr(of + "/" + id + " has no question")
-	case r.mayAnswer(by, q.To, text) != nil:
-		return r.mayAnswer(by, q.To, text)
-	case q.Options != nil:
+	}
+	if err := r.mayAnswer(by, q.To, text); err != nil {
+		return err
+	}
+	if q.Options != nil {
 		if text = session.Choose(strings.TrimSpace(text), q.Options); text == "" {
 			return errtable.Invalidf("the answer is not one of the choices: want y, n, a number, or one of: %s", strings.Join(q.Options, "; "))
 		}

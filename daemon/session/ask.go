@@ -32,7 +32,7 @@ type ask struct {
 	reply chan string // closed when another question replaces it
 }
 
-// Asked is a question of a run that awaits a reply.
+// Asked is a run's question that awaits a reply.
 type Asked struct {
 	ID        string // unique, begins with a
 	Session   uint64
@@ -93,8 +93,7 @@ func (a *asks) answer(ctx context.Context, session uint64, reply string) error {
 		a.mu.Lock()
 		q := a.pending[session]
 		if q != nil {
-			delete(a.pending, session)
-			q.reply <- reply // does not block: capacity 1, first send
+			a.close(q, reply)
 			a.mu.Unlock()
 			return nil
 		}
@@ -110,7 +109,13 @@ func (a *asks) answer(ctx context.Context, session uint64, reply string) error {
 	}
 }
 
-// Asked returns the questions of runs that await a reply.
+// close closes a question with its reply. The caller holds mu.
+func (a *asks) close(q *ask, reply string) {
+	delete(a.pending, q.Session)
+	q.reply <- reply // does not block: capacity 1, first send
+}
+
+// Asked returns runs' questions that await a reply.
 func (m *Manager) Asked() (list []Asked) {
 	m.asks.mu.Lock()
 	defer m.asks.mu.Unlock()
@@ -130,8 +135,7 @@ func (m *Manager) ReplyTo(q Asked, reply string) bool {
 	if open == nil || open.ID != q.ID {
 		return false
 	}
-	delete(m.asks.pending, q.Session)
-	open.reply <- reply // does not block: capacity 1, first send
+	m.asks.close(open, reply)
 	return true
 }
 
@@ -174,8 +178,8 @@ func (m *Manager) askTool() tool.Tool {
 		})
 }
 
-// toOf returns the identity of another service that takes part in a run, or "".
-func (m *Manager) toOf(ctx context.Context, session uint64) string {
+// remoteIdentity returns the identity of another service that takes part in a run, or "".
+func (m *Manager) remoteIdentity(ctx context.Context, session uint64) string {
 	var ids []string
 	if t := agent.TurnOf(ctx); t != nil {
 		ids = append(ids, t.Sender)
@@ -225,7 +229,7 @@ func (m *Manager) ask(ctx context.Context, p *person, questions []agent.Question
 		}
 	}
 	m.asks.mu.Lock()
-	q.Questions, q.To = questions, m.toOf(ctx, p.session)
+	q.Questions, q.To = questions, m.remoteIdentity(ctx, p.session)
 	m.asks.mu.Unlock()
 	agent.Emit(p.ctx, agent.Event{Kind: agent.AskUser, Questions: questions})
 	timeout := m.o.Setup().Config.Ask.Timeout

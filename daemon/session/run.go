@@ -35,7 +35,7 @@ type Run struct {
 	// can begin a run in a session that does work.
 	Begin    func(*agent.Session) (bool, error)
 	Approver *Approver          // of the commands; nil: the run's client
-	Bound    *tool.Scope        // of the run and its work, in addition to the identities; nil: no bound
+	Bound    *tool.Scope        // limits the run and its work, in addition to the identities; nil: no limit
 	Adapt    func(*agent.Agent) // changes the run's copy of the agent; nil: no change
 
 	depth     int // of delegations

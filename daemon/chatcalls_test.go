@@ -17,7 +17,7 @@ var chatNames = []string{"n1", "n2", "n3"}
 // refusedTool begins the result of a call that a run may not make.
 const refusedTool = "tool not available"
 
-// runOf returns the run of a request. It checks who takes part in the run.
+// runOf returns a request's run. It checks the identities that take part in the run.
 func (m *chatModel) runOf(q *model.Request) *chatRun {
 	var r *chatRun
 	kind := ""
@@ -303,7 +303,7 @@ func (m *chatModel) mayFind(r *chatRun, token string) bool {
 // noAnswer are parts of the results of questions without an answer.
 var noAnswer = []string{"timed out", "cancelled", "ended", "no reply", "stays open", "only available", "no user is connected", "stopping", "interrupted", "no answer"}
 
-// ask notes a question of a run, and returns the check of its answer.
+// ask notes a run's question, and returns its answer's check.
 func (m *chatModel) ask(r *chatRun, i *chatItem) func(string) {
 	a := &chatAsk{conv: r.item.conv, persons: r.persons[:1], of: i.number, approval: i.tool == "bash"}
 	if n := slices.IndexFunc(m.asked, func(a *chatAsk) bool { return a.of == i.number }); n >= 0 {
@@ -324,7 +324,7 @@ func (m *chatModel) ask(r *chatRun, i *chatItem) func(string) {
 	}
 }
 
-// later returns the arguments and the check of a call that has a later effect.
+// later returns a call's arguments and check, for calls that have a later effect.
 func (m *chatModel) later(r *chatRun, i *chatItem, may bool) (args string, check func(string)) {
 	child := chatItem{}
 	if i.child != nil {

@@ -20,7 +20,7 @@ import (
 
 // The table of trust in a channel (DESIGN.md, Trust), written a second time.
 
-// chatRights are the permissions of an identity, or of a run.
+// chatRights are an identity's or a run's permissions.
 type chatRights struct {
 	level string   // admin, trusted, or untrusted
 	allow []string // words of the rule
@@ -28,7 +28,7 @@ type chatRights struct {
 	reads bool     // of that space
 }
 
-// chatRightsOf returns the rights of an identity with the words of its rule.
+// chatRightsOf returns an identity's rights by its rule's words.
 func chatRightsOf(identity string, words []string) chatRights {
 	switch {
 	case !strings.Contains(identity, ":") || len(words) > 0 && words[0] == "admin":
@@ -64,7 +64,7 @@ func (r chatRights) within(o *chatRights) chatRights {
 
 func (r *chatRights) has(word string) bool { return slices.Contains(r.allow, word) }
 
-// tools returns the names of the tools of a run.
+// tools returns the names of a run's tools.
 func (r *chatRights) tools(role, kind string) (list []string) {
 	memory := map[string][]string{"admin": {"forget", "recall", "remember", "session_search"}, "trusted": {"forget", "recall", "remember", "session_search"}}[r.level]
 	if r.level == "untrusted" {
@@ -144,8 +144,8 @@ type chatRun struct {
 	mute     bool                    // at its end, the conversation accepted no texts
 }
 
-// chatModel is a model that does what it is told, whatever it may do, and that checks what it is
-// offered and what it sees.
+// chatModel makes each call that an item names, forbidden calls included. It checks the tools and the
+// texts that it receives.
 type chatModel struct {
 	w *chatWorld
 

@@ -325,7 +325,7 @@ func (s *chatSteps) step() {
 	s.compare()
 }
 
-// compare compares the notes and the texts of the bot with the model.
+// compare compares the notes and the bot's texts with the model.
 func (s *chatSteps) compare() {
 	m := s.model
 	m.mu.Lock()

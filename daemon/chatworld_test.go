@@ -34,7 +34,7 @@ import (
 	"crabmem/daemon/wire/pb"
 )
 
-// chatGroup is the chat ID of the group.
+// chatGroup is the group's chat ID.
 const chatGroup = -100
 
 // chatBreak is a mistake that the model must find.
@@ -72,7 +72,7 @@ type chatWorld struct {
 	kept        []string // identities that a mistake kept
 }
 
-// newChatWorld writes the configuration of a home. group is the rule of the group, or empty.
+// newChatWorld writes a home's configuration. group is the group's rule, or empty.
 func newChatWorld(t *testing.T, seed uint64, made chatBreak) *chatWorld {
 	w := &chatWorld{t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 3)), made: made, fs: faultfs.NewMem(), quiet: slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError + 1}))}
 	w.api = telegramtest.New(func(err error) {
@@ -116,7 +116,7 @@ func (w *chatWorld) check(err error) {
 	}
 }
 
-// groupName returns the identity of the group.
+// groupName returns the group's identity.
 func (w *chatWorld) groupName() string {
 	if w.open {
 		return fmt.Sprint("tg-open:", chatGroup)
@@ -216,7 +216,7 @@ func (w *chatWorld) startAdapter() {
 	}
 }
 
-// users returns the users of the bot, as crabmem telegram does.
+// users returns the bot's users, as crabmem telegram does.
 func (w *chatWorld) users() []string {
 	w.access.Lock()
 	defer w.access.Unlock()

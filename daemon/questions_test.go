@@ -15,7 +15,7 @@ import (
 	"crabmem/daemon/session"
 )
 
-// TestQuestionsOfRuns lists the question of a run that a client began, with an event, and answers
+// TestQuestionsOfRuns lists the question that a client's run asks, with an event, and answers
 // it as another admin. Others may not answer, and an ID counts for one question.
 func TestQuestionsOfRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

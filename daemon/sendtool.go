@@ -21,8 +21,8 @@ const (
 	maxSends = 20       // texts of agents that a conversation has not received yet
 )
 
-// sendSource begins the source of an agent's text for another conversation; the session and a
-// digest of the text follow.
+// sendSource begins the source of an agent's text for another conversation. The session and the
+// text's digest follow.
 const sendSource = "send/"
 
 type sendArgs struct {
@@ -67,7 +67,7 @@ func (d *Daemon) sendTool() tool.Tool {
 	})
 }
 
-// newestWork returns a key of the results that a run answers, or "".
+// newestWork returns the key of the work results that a run answers, or "".
 func newestWork(t *agent.Turn) string {
 	for _, m := range slices.Backward(t.Session.Messages) {
 		if m.Role == record.RoleUser {

@@ -41,7 +41,7 @@ type channelUser struct {
 	Paired   bool   `json:"paired"` // config.toml has its table
 }
 
-// channelUsers returns the users of the Telegram bot, without a read of its token.
+// channelUsers returns the Telegram bot's users. It does not read the token.
 func (c *app) channelUsers() (list []channelUser, err error) {
 	of, err := c.loadStructure()
 	if err != nil {
@@ -277,7 +277,7 @@ type testedChannel struct {
 	Channel string `json:"channel"`
 	Bot     string `json:"bot"`
 	Users   int    `json:"users"`
-	Webhook bool   `json:"webhook"`           // Telegram sends the messages to one: the channel has none
+	Webhook bool   `json:"webhook"`           // a webhook receives the messages: the channel receives no messages
 	Waiting int    `json:"waiting,omitempty"` // messages at Telegram
 	Reads   bool   `json:"reads_groups"`      // privacy mode is off
 	Running bool   `json:"running"`

@@ -48,7 +48,7 @@ type Turn struct {
 	Session *Session
 	Sender  string
 	Tag     string // of the request
-	Request string // ID of the client's request; "": none
+	Request string // the client's request ID, or ""
 	Content string // the user's input; after Preprocess, its result
 	Depth   int    // number of delegations that led here
 	Literal bool   // Content names no skill

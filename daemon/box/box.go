@@ -65,19 +65,19 @@ var (
 	ErrReuse = errors.New("another message has this key")
 )
 
-// A turn is a lock. It is a channel, because who holds it may wait for the lock of the home, and
-// the clock of package synctest goes on only while others wait for a channel.
-type turn chan struct{}
+// A chanMutex is a mutex in the form of a channel. Its holder may sleep until the lock file is free,
+// and package synctest's clock stops while another goroutine waits for a sync.Mutex.
+type chanMutex chan struct{}
 
-func (t turn) Lock()   { t <- struct{}{} }
-func (t turn) Unlock() { <-t }
+func (m chanMutex) Lock()   { m <- struct{}{} }
+func (m chanMutex) Unlock() { <-m }
 
 // Box is the conversations of a home. It is safe for concurrent use, of one process.
 type Box struct {
 	Options
 	path string // of the directory
 
-	mu      turn              // held during each change
+	mu      chanMutex         // held during each change
 	waiting map[string]int    // messages without an answer, parts to send, and questions, by conversation
 	changed chan struct{}     // closed and replaced by each answer
 	sizes   map[string]int    // bytes of the files, by conversation
@@ -99,7 +99,7 @@ type Options struct {
 }
 
 func newBox(o Options) *Box {
-	return &Box{Options: o, mu: make(turn, 1), path: filepath.Join(o.Home, o.Dir), waiting: make(map[string]int), sizes: make(map[string]int), of: make(map[string]string), changed: make(chan struct{})}
+	return &Box{Options: o, mu: make(chanMutex, 1), path: filepath.Join(o.Home, o.Dir), waiting: make(map[string]int), sizes: make(map[string]int), of: make(map[string]string), changed: make(chan struct{})}
 }
 
 // Open reads a home directory's conversations. It removes those without messages

@@ -12,7 +12,7 @@ type Channel struct {
 	Agent   string    `json:"agent,omitempty"`   // of Session
 	Fresh   bool      `json:"fresh,omitempty"`   // the next turn begins a session
 	Active  time.Time `json:"active,omitzero"`   // the newest turn was stored
-	Replies []string  `json:"replies,omitempty"` // digests of the texts that the run of Turn sent before its end
+	Replies []string  `json:"replies,omitempty"` // digests of texts that Turn's run sent before its end
 	Albums  []string  `json:"albums,omitempty"`  // of the newest messages that were answered, or are in Turn
 
 	Questions []Question `json:"questions,omitempty"` // to the person, oldest first
@@ -32,7 +32,7 @@ type Received struct {
 	Sender  string `json:"sender,omitempty"` // the platform's ID
 	Name    string `json:"name,omitempty"`
 	Quote   string `json:"quote,omitempty"`    // messages that were not for the agent
-	ReplyTo string `json:"reply_to,omitempty"` // the platform's ID of the message, if it is for the agent
+	ReplyTo string `json:"reply_to,omitempty"` // the message's ID on the platform, if it addresses the agent
 }
 
 // Question is an agent's question to the person.
@@ -47,7 +47,7 @@ type Question struct {
 	// Other is set if another conversation's session asks: only a button or a reply answers.
 	Other bool `json:"other,omitempty"`
 
-	// By and Name are of the person in a group who may answer. Without By, an admin may.
+	// In a group, By and Name identify the person who may answer. Without By, an admin may answer.
 	By   string `json:"by,omitempty"` // the platform's ID
 	Name string `json:"name,omitempty"`
 
@@ -113,9 +113,9 @@ type Part struct {
 	Number  int    `json:"part,omitempty"` // from 1
 	Of      int    `json:"of,omitempty"`
 	State   State  `json:"state,omitempty"`
-	Remote  string `json:"remote,omitempty"`   // the platform's ID of the sent message; with Pending, to edit it
-	Live    bool   `json:"live,omitempty"`     // the message shows the text of a run that has not ended
-	ReplyTo string `json:"reply_to,omitempty"` // the platform's ID of the message that it replies to
+	Remote  string `json:"remote,omitempty"`   // the sent message's ID on the platform; with Pending, an edit of it follows
+	Live    bool   `json:"live,omitempty"`     // the message shows an active run's text
+	ReplyTo string `json:"reply_to,omitempty"` // the original message's ID on the platform: the part is a reply
 }
 
 // Kind is what a channel sends.
@@ -146,7 +146,7 @@ const (
 // IsOpen reports whether the delivery has no outcome yet.
 func (p *Part) IsOpen() bool { return p.State == Pending || p.State == Sending || p.Live }
 
-// Live returns the indexes of the answers that show a turn's text before its run ends.
+// Live returns the indexes of answers that show an active turn's text.
 func (f *File) Live(turn string) (list []int) {
 	for i := range f.Answers {
 		if f.Answers[i].Live && f.Answers[i].Turn == turn {

@@ -53,7 +53,7 @@ type Platform struct {
 	EditTime time.Duration
 	// Unbutton removes a text's buttons, if it has any. It returns errors as Send does.
 	Unbutton func(ctx context.Context, conversation, id string) error
-	// Fetch returns the text of a file of at most MaxFile bytes. If a later call cannot succeed,
+	// Fetch returns a file's text, at most MaxFile bytes. If a later call cannot succeed,
 	// the error is a *SendError without Retry.
 	Fetch func(ctx context.Context, file string) (text string, err error)
 	// Draft shows a part of an answer until the next message. Calls with the same id replace it.
@@ -69,7 +69,7 @@ type Text struct {
 	Content  string
 	Markdown bool     // an agent wrote it; otherwise no character is markup
 	Buttons  []Button // the person may press one of them
-	ReplyTo  string   // the platform's ID of the message that it replies to, or empty
+	ReplyTo  string   // the original message's ID on the platform; empty: the text is no reply
 }
 
 // SendError is the error for a text that the platform did not send.
@@ -90,8 +90,8 @@ type Message struct {
 	Conversation string // the sender's identity; in a topic, a slash and its name follow
 	Sender       string // the platform's ID
 	Text         string // empty: the message has no text
-	Button       string // the Data of the [Button] that the person pressed, or empty
-	Of           string // ID of the message with the button, or to which the person replies
+	Button       string // the pressed [Button]'s Data, or empty
+	Of           string // ID of the pressed button's message, or of the message that a reply answers
 	Reply        string // set by accept: why the button has no effect, or empty
 	Agent        string // empty: the default agent
 	Group        *Group // nil: a private chat
@@ -249,9 +249,9 @@ func (l *loop) store(m *Message, allowed *[]string) error {
 // notice adds a notice to the texts that the channel sends.
 func (l *loop) notice(f *box.File, turn, text string) { l.add(f, turn, box.Notice, text) }
 
-// add adds a text in parts that the platform accepts. The parts of an answer are edits of the
-// messages that show it already. The first part of an agent's text in a turn replies to the message
-// that addressed the agent.
+// add adds a text in parts that the platform accepts. If messages show an answer already, its parts
+// edit these messages. The first part of an agent's text in a turn replies to the message that
+// addressed the agent.
 func (l *loop) add(f *box.File, turn string, kind box.Kind, text string) {
 	to := ""
 	if f.Turn != nil && f.Turn.IDs[0] == turn && kind != box.Notice {

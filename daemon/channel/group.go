@@ -135,8 +135,8 @@ func owner(conversation string) string {
 	return conversation[:strings.IndexByte(conversation, ':')+1]
 }
 
-// mayAnswer reports whether a message's sender may answer a question. In a group this is the
-// person to whom the question is, or an admin among the users.
+// mayAnswer reports whether a message's sender may answer a question. In a group, only the person
+// whom the agent asks may answer it. If the question names no person, an admin who is a user may.
 func (l *loop) mayAnswer(q *box.Question, m *Message) bool {
 	if m.Group == nil || q.By != "" {
 		return m.Group == nil || q.By == m.Sender

@@ -50,8 +50,8 @@ const (
 	onlyAdmin = "Only an admin of the bot may answer."
 )
 
-// TestGroupQuestion: only the sender of the turn may answer its question, by a button or a text,
-// also after the run and a restart. Another person who presses learns this.
+// TestGroupQuestion: only the turn's sender may answer its question, by a button or a text,
+// also after the run and a restart. The response to another person's press says so.
 func TestGroupQuestion(t *testing.T) {
 	for _, when := range []string{"in the run", "by a text", "after the run"} {
 		inGroup(t, func(r *rig) {

@@ -12,7 +12,7 @@ import (
 	"crabmem/daemon/role"
 )
 
-// terminal is the question of a run that a terminal began.
+// terminal is a question of a terminal's run.
 var terminal = role.View{Session: "crab_user_1", ID: "aX", Kind: "question", Question: "Which tea?", Options: []string{"Green", "Black"}}
 
 const terminalText = "In the session crab_user_1: Which tea?\n1. Green\n2. Black\n\nPress a button, or reply to this message."
@@ -29,7 +29,7 @@ func asAdmin(t *testing.T, f func(r *rig)) {
 }
 
 // TestAdminAnswers: an admin receives the owner's questions and the approvals of all sessions, and
-// answers by a button or a reply. Another text is a message. Others receive none of them.
+// answers by a button or a reply. Another text is a message. Other users receive no such question.
 func TestAdminAnswers(t *testing.T) {
 	for _, answer := range []string{"button", "reply"} {
 		asAdmin(t, func(r *rig) {
@@ -98,8 +98,8 @@ func TestAdminAskedOnce(t *testing.T) {
 	})
 }
 
-// TestAdminLate: a question that was answered elsewhere loses its buttons within a minute, and a
-// press before that is told.
+// TestAdminLate: a question that was answered elsewhere loses its buttons within a minute. The
+// response to an earlier press says that the question is closed.
 func TestAdminLate(t *testing.T) {
 	for _, press := range []bool{false, true} {
 		asAdmin(t, func(r *rig) {
@@ -135,7 +135,7 @@ func TestNotAdmin(t *testing.T) {
 	}
 }
 
-// elsewhere is a question of a terminal that an admin answers, before the crash or after it.
+// elsewhere is a terminal's question that an admin answers, before the crash or after it.
 var elsewhere = script{func(r *rig) {
 	r.admins = []string{"tg:7"}
 	r.d.setWork(false, terminal)

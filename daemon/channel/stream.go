@@ -15,8 +15,8 @@ const (
 	renewTime = 20 * time.Second // of the same text: a service removes a draft after 30 s
 )
 
-// show shows the answer of a run while the agent writes it, until ctx ends. If there are no drafts,
-// serve shows it.
+// show shows a run's answer while the agent writes it, until ctx ends. Without drafts, serve shows
+// the answer.
 func (r *run) show(ctx context.Context) {
 	if r.p.Draft != nil && !r.draft(ctx) || r.p.EditTime == 0 {
 		return
@@ -127,9 +127,9 @@ func (r *run) edit(a *box.Answer) bool {
 	return false
 }
 
-// endLive ends the messages that show a turn's text, and returns how many parts of the answer they
-// have: edits follow. If the messages are more, the first ones keep their text. A message with an
-// unknown outcome is the last one: only if it cannot contain its part, the part is sent.
+// endLive ends a turn's streamed messages, and returns how many parts of the answer they contain:
+// edits follow. If there are more messages than parts, the first messages keep their text. Only the
+// last message may have an unknown outcome. If it cannot contain its part, the part is sent.
 func (l *loop) endLive(f *box.File, turn string, parts []string) (taken int) {
 	live := f.Live(turn)
 	for n, i := range live {
@@ -155,7 +155,7 @@ func (l *loop) endLive(f *box.File, turn string, parts []string) (taken int) {
 	return taken
 }
 
-// endText ends the messages with the text so far, because another text of the run follows.
+// endText ends the streamed messages with the text so far: another text of the run follows.
 func (r *run) endText(f *box.File) {
 	if len(f.Live(r.turn.IDs[0])) == 0 {
 		return
@@ -168,7 +168,7 @@ func (r *run) endText(f *box.File) {
 	r.writing.Unlock()
 }
 
-// liveDigest returns the digest of a text that messages showed before another text of the run.
+// liveDigest returns a streamed text's digest, for a text before another text of the run.
 func liveDigest(text string) string { return digest("live\n" + text) }
 
 // written returns the text of the answer so far.

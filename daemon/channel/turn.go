@@ -45,7 +45,7 @@ func parse(text string) command {
 // stops reports whether a message is a command to stop.
 func stops(text string) bool { return parse(text) == stop || parse(text) == stopAll }
 
-// todo is the result of next's read of the file.
+// todo is next's result after its read of the file.
 type todo struct {
 	turn *box.Turn     // to run
 	wait time.Duration // for more messages

@@ -126,7 +126,7 @@ func (l *loop) askForWork() {
 	}
 }
 
-// admins returns the private chats of the users that are admins.
+// admins returns the private chats of users who are admins.
 func (l *loop) admins() (list []string) {
 	for _, id := range l.Allowed() {
 		if l.Level(l.p.Prefix+id) == trust.Admin {
@@ -136,8 +136,8 @@ func (l *loop) admins() (list []string) {
 	return list
 }
 
-// findQuestions compares the questions in the files with those of the daemon. It returns
-// whether one is open. The admins receive the questions of all sessions.
+// findQuestions compares the files' questions with the daemon's, and reports whether any of them is
+// open. The admins receive all sessions' questions.
 func (l *loop) findQuestions() (open bool, err error) {
 	type place struct{ conversation, session string }
 	places := make(map[place]bool)
@@ -177,8 +177,9 @@ func (l *loop) findQuestions() (open bool, err error) {
 	return len(places) > 0, nil
 }
 
-// compare asks the questions of a session's work that a conversation's file does not contain, in
-// another conversation also those of the session to the owner, and closes those that the daemon does not have.
+// compare asks a session's open questions that a conversation's file does not contain, and closes
+// questions that the daemon does not list. In the session's own conversation, the run asks the
+// session's questions. In another conversation, compare also asks those to the owner.
 func (l *loop) compare(conversation, session string, list []role.View) error {
 	changed, other := false, l.box.Conversation(session) != conversation
 	err := l.box.Update(conversation, func(f *box.File) bool {
@@ -211,8 +212,8 @@ func (l *loop) compare(conversation, session string, list []role.View) error {
 	return err
 }
 
-// workQuestion returns the text of a question, and the labels of its buttons. other is set for
-// another conversation than that of the session.
+// workQuestion returns a question's text and its buttons' labels. other is set if the session
+// belongs to another conversation.
 func workQuestion(v *role.View, other bool) (text string, labels []string) {
 	q := agent.Question{Question: v.Question}
 	for _, label := range v.Options {

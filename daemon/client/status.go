@@ -67,12 +67,12 @@ const (
 	maxWait   = time.Minute
 )
 
-// Again reports whether a run that ended with a status, and an error of a kind, is repeated.
+// Again reports whether to repeat a run that ended with a status and an error kind.
 func (r *Retry) Again(status int, kind string) bool {
 	switch status {
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		return true
-	case http.StatusConflict: // other runs followed the one of the request: it cannot continue
+	case http.StatusConflict: // later runs followed the request's run, which cannot continue
 		return kind != "request" && kind != "continued"
 	case http.StatusBadGateway:
 		r.unanswered++

@@ -8,8 +8,8 @@ import (
 	"crabmem/daemon/op"
 )
 
-// CancelWork cancels the open work of sessions, and returns it. Work that ends before its
-// cancellation is no error. After another error, the rest of the work continues.
+// CancelWork cancels sessions' open work, and returns the canceled work. Work that ends earlier is no
+// error. After another error, the remaining work continues.
 func CancelWork(ctx context.Context, d op.Caller, sessions []string) (canceled []op.WorkID, err error) {
 	list, err := op.ListWork.Do(ctx, d, op.WorkQuery{})
 	if err != nil {

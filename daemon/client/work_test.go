@@ -29,7 +29,7 @@ func (c *workCaller) Call(_ context.Context, row *op.Row, in, out any, part func
 	return part()
 }
 
-// TestCancelWork cancels the work of a session that has not ended, although other work has.
+// TestCancelWork cancels a session's open work, although other work has ended.
 func TestCancelWork(t *testing.T) {
 	c := &workCaller{}
 	list, err := CancelWork(t.Context(), c, []string{"a"})

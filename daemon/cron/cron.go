@@ -48,8 +48,8 @@ type Cron struct {
 	Timeout     string // as in "30m"; "" is DefaultTimeout
 	// Sender is the identity of the runs of an entry that a tool made, and Scope is what
 	// the run that called the tool could do, as JSON. Both bound the entry's runs. Origin is
-	// what the identities of that run could do, as JSON. It bounds the work of the runs, which
-	// other agents do; "" is Scope.
+	// the scope of that run's identities, as JSON. It bounds the work that the entry's runs give to
+	// other agents. If Origin is empty, Scope bounds that work.
 	Sender string
 	Scope  string
 	Origin string

@@ -70,8 +70,8 @@ type NewCron struct {
 // CronMaker is the run that made an entry: the entry's runs never exceed it.
 type CronMaker struct {
 	Agent, Sender string
-	Scope         tool.Scope // of the run
-	Origin        tool.Scope // of its identities
+	Scope         tool.Scope // the run's
+	Origin        tool.Scope // its identities'
 }
 
 // CronID names a cron table entry.

@@ -99,7 +99,7 @@ func (r *Roles) spawnWorker(ctx context.Context, c tool.Call, args workerArgs) (
 	}
 	root := setup.Config.Origins.Scope(t.Session.CreatedBy, o.Sender)
 	if r.active(t) == nil {
-		root = root.Intersect(t.Session.Scope) // of a cron entry: also what its maker could do
+		root = root.Intersect(t.Session.Scope) // a cron entry's maker limits its work
 	}
 	_, other := r.external(args.Agent)
 	if args.Agent != config.Worker && caller.Scope.Member(args.Agent) != nil || root.Member(args.Agent) != nil {
@@ -136,8 +136,8 @@ func (r *Roles) spawnWorker(ctx context.Context, c tool.Call, args workerArgs) (
 	return fmt.Sprintf("%s (%s) begins; its result goes to the conversation", i.ID, args.Agent), nil
 }
 
-// taskWith returns a task with the texts of the caller's skills, and the tools that all of them
-// permit.
+// taskWith returns a task with the texts of the caller's skills, and the tools that all these
+// skills permit.
 func (r *Roles) taskWith(task string, skills []string, of tool.Scope) (string, tool.List, error) {
 	tools := tool.Everything()
 	for _, name := range skills {

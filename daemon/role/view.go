@@ -98,7 +98,7 @@ func (r *Roles) Questions() []View {
 	return views
 }
 
-// asked returns the questions of a session's run, or of all sessions' runs if session is "".
+// asked returns the questions that a session's run asks or, if session is empty, that all runs ask.
 func (r *Roles) asked(session string) (views []View) {
 	for _, q := range r.o.Sessions.Asked() {
 		l, err := r.o.Sessions.Get(q.Session)

@@ -26,8 +26,8 @@ func Of(t testing.TB) uint64 {
 	return n
 }
 
-// Slice selects one in n cases: the number of the first case, from 0, and the distance to the
-// next. [Of] determines the first. With CRABMEM_CRASH=full, Slice selects all cases.
+// Slice returns the first case, counted from 0, and the step to the next: one in n cases. [Of]
+// determines the first case. With CRABMEM_CRASH=full, Slice selects all cases.
 func Slice(t testing.TB, n int) (first, step int) {
 	if os.Getenv("CRABMEM_CRASH") == "full" {
 		return 0, 1

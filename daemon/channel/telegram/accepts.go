@@ -12,8 +12,8 @@ import (
 	"crabmem/daemon/trust"
 )
 
-// Accepts returns an error if the channel of a home does not send texts to a conversation.
-// The rules are those of the home.
+// Accepts returns an error if a home's channel does not send texts to a conversation. The home's
+// configuration contains the rules.
 func Accepts(fsys vfs.FS, home, conversation string, rules trust.Rules) error {
 	var c Config
 	if err := config.ReadPrivateTOML(fsys, filepath.Join(home, File), &c); err != nil {

@@ -16,7 +16,7 @@ type press struct {
 }
 
 const (
-	maxData  = 64  // bytes of a button's data; that of the channel's buttons is shorter
+	maxData  = 64  // bytes of a button's data; the channel's own data is shorter
 	maxShown = 200 // bytes of a text after a press
 )
 
@@ -44,7 +44,7 @@ func keyboard(buttons []channel.Button) map[string]any {
 	return map[string]any{"inline_keyboard": lines}
 }
 
-// pressed ends the progress bar of a button, and shows a text to the person unless it is empty.
+// pressed ends a button's progress bar, and shows the person a text unless it is empty.
 // A failure has no effect.
 func (b *bot) pressed(ctx context.Context, id, text string) {
 	params := map[string]any{"callback_query_id": id}

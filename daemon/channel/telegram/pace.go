@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// pace spaces messages as the Bot API advises: it counts those of a minute. It is safe for
-// concurrent use.
+// pace spaces messages as the Bot API advises. It stores when the messages of the last minute were
+// sent. It is safe for concurrent use.
 type pace struct {
 	mu   sync.Mutex
-	sent map[string][]time.Time // by chat, and of all chats with an empty key; the newest last
+	sent map[string][]time.Time // by chat, the newest last; the empty key contains all chats
 }
 
 // The rates of messages. The Bot API advises them, and may refuse faster ones.
@@ -20,7 +20,7 @@ const (
 	ofGroup = 20 // a minute
 )
 
-// next counts a message to a conversation, or returns how long to wait before a new call.
+// next counts a message to a conversation, or returns how long to wait before the next call.
 func (p *pace) next(conversation string) (wait time.Duration) {
 	_, chat, _ := strings.Cut(conversation, ":")
 	chat, _, _ = strings.Cut(chat, "/")

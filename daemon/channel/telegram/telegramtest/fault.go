@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// Fault is a failure of a request.
+// Fault is a request's failure.
 type Fault string
 
 // The faults.

@@ -106,7 +106,7 @@ func replyTo(parameters string) (int64, error) {
 	return p.ID, nil
 }
 
-// buttonsOf returns the buttons of a reply_markup, which may be empty.
+// buttonsOf returns the buttons in a reply_markup, which may be empty.
 func buttonsOf(markup string) (list []Button, err error) {
 	var m struct {
 		Lines [][]Button `json:"inline_keyboard"`
@@ -159,7 +159,7 @@ func (s *Sent) result() map[string]any {
 	return map[string]any{"message_id": s.ID, "date": 1, "chat": map[string]any{"id": s.Chat, "type": "private"}, "text": s.Text}
 }
 
-// edit changes a message of the bot.
+// edit changes the bot's message.
 func (a *API) edit(chat, id int64, change func(*Sent)) (any, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

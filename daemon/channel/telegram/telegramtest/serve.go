@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// file answers a request for the content of a file.
+// file answers a request for a file's content.
 func (a *API) file(w http.ResponseWriter, id string) {
 	a.mu.Lock()
 	a.counts["file"]++

@@ -66,26 +66,57 @@ func (l *Log) Sync() error {
 	return l.verify()
 }
 
-// Compact appends a compaction marker. The session then resumes with the summary
-// in place of all earlier messages. If Compact returns nil, the marker is durable.
-// Errors are those of Append.
-func (l *Log) Compact(summary string) error {
+// Compact appends a compaction marker and copies of tail, the last messages of
+// Context, in one write. The session then resumes with the summary in place of all
+// messages before the tail. If Compact returns nil, the marker is durable. Errors are
+// those of Append.
+func (l *Log) Compact(summary string, tail ...Message) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !utf8.ValidString(summary) {
 		return fmt.Errorf("%w: summary is not UTF-8", ErrInvalid)
 	}
+	defer l.spare()
 	b := line.AppendMarker(l.buf[:0], summary)
+	if len(tail) > 0 {
+		b = line.AppendTailMarker(l.buf[:0], summary, len(tail))
+	}
 	if n := int64(len(b) - 1); n > l.dir.opts.MaxLine {
 		return l.dir.tooLong("summary", n)
+	}
+	copies, err := l.copies(tail)
+	if err != nil {
+		return err
 	}
 	if err := l.use(); err != nil { // another process may have set a title
 		return err
 	}
-	// Title, run time, and open work follow the marker, so that the tail contains them
-	// (S17).
+	// Title, run time, and open work follow the marker, so that the lines after it
+	// contain them (S17).
 	l.buf = append(line.AppendMetaRecord(b, l.meta.Title, l.meta.UptimeSecs), l.openRecord()...)
+	l.buf = append(l.buf, copies...)
 	return l.write(l.buf, l.dir.opts.Sync != SyncNone)
+}
+
+// copies returns the lines of the copies of tail after a marker (S42).
+func (l *Log) copies(tail []Message) (b []byte, err error) {
+	if len(tail) > record.MaxKept {
+		return nil, fmt.Errorf("%w: tail has %d messages; limit is %d", ErrInvalid, len(tail), record.MaxKept)
+	}
+	if len(tail) > 0 && tail[0].Role == record.RoleTool {
+		return nil, fmt.Errorf("%w: tail begins with a result without its call", ErrInvalid)
+	}
+	for i := range tail {
+		if err := checkMessage(&tail[i]); err != nil {
+			return nil, err
+		}
+		start := len(b)
+		b = line.AppendCopy(b, &tail[i])
+		if n := int64(len(b) - start - 1); n > l.dir.opts.MaxLine {
+			return nil, l.dir.tooLong("copy of a message", n)
+		}
+	}
+	return b, nil
 }
 
 // AddUptime adds to the session's run time. It does not sync. Errors are those

@@ -244,7 +244,7 @@ func (e eraser) line(b []byte, first bool) (purged []byte, changed bool) {
 	case record.KindBad:
 		return e.badLine(b, first)
 	}
-	return e.value(b, rec.Kind == record.KindMessage || rec.Kind == record.KindMeta, record.IsWork(b))
+	return e.value(b, rec.Kind == record.KindMessage || rec.Kind == record.KindCopy || rec.Kind == record.KindMeta, record.IsWork(b))
 }
 
 // badLine is like line, for a bad line.

@@ -60,10 +60,8 @@ func (l *Log) recover(before vfs.LockHolder, ours bool) error {
 		return err
 	}
 	l.meta, l.work, l.workKnown = c.Meta, c.Work, c.WorkKnown
-	if line.HasBareMarker(c) {
-		// The meta record after the marker was torn, but the tail must contain
-		// it (S17).
-		err = l.write(line.AppendMetaRecord(nil, l.meta.Title, l.meta.UptimeSecs), true)
+	if missing := line.AppendMissing(nil, c); len(missing) > 0 {
+		err = l.write(missing, true)
 	}
 	return err
 }

@@ -162,7 +162,7 @@ func (s *Session) LastLines(n int) (int64, error) {
 }
 
 // Compaction is a marker and the lines that its summary replaced: those after the
-// previous marker or after the meta line.
+// previous marker and its copies, or after the meta line.
 type Compaction struct {
 	N         int    `json:"n"`      // from 1
 	Line      int64  `json:"line"`   // of the marker
@@ -198,6 +198,9 @@ func (s *Session) Compactions() ([]Compaction, error) {
 		default:
 			if rec.Kind == record.KindMessage {
 				c.Messages++
+			}
+			if rec.Kind == record.KindCopy && c.Messages == 0 { // its message is in an earlier range
+				c.FirstLine, c.From = scan.Number+1, l.Next()
 			}
 			if l.Glued {
 				c.LastLine, c.To = scan.Number, l.Next()

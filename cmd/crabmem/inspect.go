@@ -221,7 +221,7 @@ func inspectedLine(l *sessionlog.Line) (field, value string) {
 		if l.Meta.Source != "" {
 			value += fmt.Sprintf(", source %q", l.Meta.Source)
 		}
-	case record.KindMessage:
+	case record.KindMessage, record.KindCopy:
 		value = fmt.Sprintf("%q, %s", l.Message.Role, display.Plural(len(l.Message.Content), "byte", "bytes"))
 		if n := len(l.Message.ToolCalls); n > 0 {
 			value += ", " + display.Plural(n, "tool call", "tool calls")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 
 	"crabmem/daemon/display"
@@ -91,7 +92,7 @@ func (c *app) showSessionText(ctx context.Context, s *sessionlog.Session, i *ses
 		parts = append(parts, "since the last compaction")
 	}
 	c.Out.WriteString(c.Dim(strings.Join(parts, ", ")) + "\n")
-	for l, err := range joinStreamed(s.Lines(from)) {
+	for l, err := range joinStreamed(shown(s.Lines(from), from)) {
 		err = cmp.Or(err, context.Cause(ctx))
 		if err == nil && (l.Kind == record.KindMeta || l.Kind == record.KindBlank && damageOf(&l) == nil) {
 			continue // printed above, or empty
@@ -112,11 +113,25 @@ func (c *app) showSessionText(ctx context.Context, s *sessionlog.Session, i *ses
 	return nil
 }
 
+// shown omits copies, unless the lines begin at a marker: the copies are then messages.
+func shown(lines iter.Seq2[sessionlog.Line, error], marker int64) iter.Seq2[sessionlog.Line, error] {
+	return func(yield func(sessionlog.Line, error) bool) {
+		for l, err := range lines {
+			if l.Kind == record.KindCopy && marker > 0 {
+				l.Kind = record.KindMessage
+			}
+			if l.Kind != record.KindCopy && !yield(l, err) {
+				return
+			}
+		}
+	}
+}
+
 // describeSession returns the lines of a session from an offset on.
 func describeSession(ctx context.Context, s *sessionlog.Session, i *sessionlog.Info, from int64) (shownSession, error) {
 	a := shownSession{ID: s.ID, File: s.File, Meta: op.SessionMetaOf(&i.Meta),
 		Messages: []shownMessage{}, Markers: []shownMarker{}, Turns: []shownTurn{}, Damage: []shownDamage{}}
-	for l, err := range joinStreamed(s.Lines(from)) {
+	for l, err := range joinStreamed(shown(s.Lines(from), from)) {
 		if err := cmp.Or(err, context.Cause(ctx)); err != nil {
 			return a, err
 		}

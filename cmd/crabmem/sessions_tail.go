@@ -138,7 +138,7 @@ func (t *tail) print(l *sessionlog.Line) error {
 		}
 		return err
 	}
-	if l.Kind == record.KindBlank && damageOf(l) == nil {
+	if (l.Kind == record.KindBlank || l.Kind == record.KindCopy) && damageOf(l) == nil {
 		return nil
 	}
 	if t.blank && !l.Glued {

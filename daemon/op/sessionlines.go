@@ -30,7 +30,7 @@ type SessionLines struct {
 // SessionLine is a line of a session's file.
 type SessionLine struct {
 	Line   int64           `json:"line"`
-	Kind   string          `json:"kind" jsonschema:"meta, message, marker, meta record, blank, bad, or unknown"`
+	Kind   string          `json:"kind" jsonschema:"meta, message, marker, meta record, copy, blank, bad, or unknown"`
 	Record json.RawMessage `json:"record,omitempty" jsonschema:"the JSON object in the line"`
 	Error  string          `json:"error,omitempty" jsonschema:"why the line is bad"`
 }

@@ -35,7 +35,7 @@ func (r *Roles) forkOf(t *agent.Turn) (*record.WorkFrom, []sessionlog.Message) {
 		if err != nil {
 			return nil, ms
 		}
-		if l.Kind == record.KindMessage {
+		if l.Kind == record.KindMessage || l.Kind == record.KindCopy {
 			before := last
 			if last = record.NewWorkFrom(l.Number, l.Raw); l.Message.Role == record.RoleAssistant && len(l.Message.ToolCalls) > 0 {
 				from = before
@@ -94,7 +94,7 @@ func (w *running) readFork() (ms []sessionlog.Message, err error) {
 		switch l.Kind {
 		case record.KindMarker:
 			ms = []sessionlog.Message{{Role: record.RoleUser, Content: l.Summary}}
-		case record.KindMessage:
+		case record.KindMessage, record.KindCopy:
 			ms = append(ms, l.Message)
 		}
 	}

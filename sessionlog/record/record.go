@@ -19,6 +19,7 @@ const (
 	KindMarker                 // a compaction marker
 	KindMetaRecord             // a title and a run time
 	KindUnknown                // an object of another program
+	KindCopy                   // a message before a marker, repeated after it (S42)
 )
 
 func (k Kind) String() string {
@@ -28,7 +29,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-var kindNames = [...]string{"blank", "bad", "meta", "message", "marker", "meta record", "unknown"}
+var kindNames = [...]string{"blank", "bad", "meta", "message", "marker", "meta record", "unknown", "copy"}
 
 // Roles of messages. A message may have any other.
 const (

@@ -26,7 +26,7 @@ func TestTimestamp(t *testing.T) {
 func TestKinds(t *testing.T) {
 	for kind, want := range map[record.Kind]string{
 		record.KindBlank: "blank", record.KindBad: "bad", record.KindMeta: "meta", record.KindMessage: "message", record.KindMarker: "marker",
-		record.KindMetaRecord: "meta record", record.KindUnknown: "unknown", record.KindUnknown + 1: "kind 7", 255: "kind 255",
+		record.KindMetaRecord: "meta record", record.KindUnknown: "unknown", record.KindCopy: "copy", record.KindCopy + 1: "kind 8", 255: "kind 255",
 	} {
 		if got := kind.String(); got != want {
 			t.Errorf("kind %d: %q, want %q", uint8(kind), got, want)

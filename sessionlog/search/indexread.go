@@ -144,7 +144,7 @@ func (r *indexReader) line(number, offset int64, glued bool) {
 	case record.KindMessage:
 		t.afterMarker = true
 		r.place(number, offset, r.role(), glued)
-	case record.KindUnknown:
+	case record.KindUnknown, record.KindCopy:
 		t.afterMarker = true
 	}
 }

@@ -51,7 +51,8 @@ type Context struct {
 	Work      *record.OpenWork
 	WorkKnown bool
 
-	bare bool // the marker is the last line: its record was torn off
+	bare    bool      // the marker is the last line: its record was torn off
+	missing []Message // of the tail: their copies after the marker were torn off (S42)
 }
 
 // placed is a message and the number and offset of its line.
@@ -68,11 +69,19 @@ func ReadContext(r io.ReaderAt, size int64, o *ReadOptions) (*Context, error) {
 		o = &ReadOptions{}
 	}
 	x := contextReader{c: &Context{}, r: r, size: size, o: o}
-	x.back.Reset(r, size, o.MaxLine)
+	return x.read()
+}
+
+// read reads the context of the first x.size bytes.
+func (x *contextReader) read() (*Context, error) {
+	x.back.Reset(x.r, x.size, x.o.MaxLine)
 	for !x.c.Compacted && x.back.Next() {
 		if err := x.take(); err != nil {
 			return nil, err
 		}
+	}
+	if !x.c.Compacted {
+		x.found = append(x.found, x.copies...)
 	}
 	if x.back.Err == nil && x.change == nil && x.c.Compacted && !x.recordsFollow {
 		x.c.bare = true // the marker's own meta record was torn off
@@ -83,34 +92,49 @@ func ReadContext(r io.ReaderAt, size int64, o *ReadOptions) (*Context, error) {
 	}
 	c := x.c
 	if !x.identified {
-		if err := c.readIdentity(r, size, o); err != nil {
+		if err := c.readIdentity(x.r, x.size, x.o); err != nil {
 			return nil, err
 		}
 	}
 	c.Meta.change(x.change)
+	if err := x.addMissing(); err != nil {
+		return nil, err
+	}
 	slices.Reverse(x.found)
 	c.pair(x.found)
 	slices.Reverse(x.streamed)
 	c.Streamed = strings.Join(x.streamed, "")
 	slices.SortStableFunc(c.Damage, func(a, b record.Damage) int { return cmp.Compare(a.Offset, b.Offset) })
 	x.openWork()
-	return c, locate(r, c.Damage)
+	return c, locate(x.r, c.Damage)
 }
 
-// HasBareMarker reports whether a marker is the last line of the file of c,
-// because its meta record was torn off.
-func HasBareMarker(c *Context) bool { return c.bare }
+// AppendMissing appends the lines after the marker of c that were torn off and that a
+// writer appends again: the meta record (S17) and copies (S42).
+func AppendMissing(dst []byte, c *Context) []byte {
+	if c.bare {
+		dst = AppendMetaRecord(dst, c.Meta.Title, c.Meta.UptimeSecs)
+	}
+	for i := range c.missing {
+		dst = AppendCopy(dst, &c.missing[i])
+	}
+	return dst
+}
 
 // contextReader is the state of ReadContext.
 type contextReader struct {
-	c    *Context
-	r    io.ReaderAt
-	size int64
-	o    *ReadOptions
+	c      *Context
+	r      io.ReaderAt
+	size   int64
+	o      *ReadOptions
+	nested bool // reads the context before a marker
 
 	back          BackScanner
 	rec           Record
 	found         []placed   // newest first
+	copies        []placed   // after the marker, newest first
+	others        int        // of found: those after the copies
+	kept          int        // number of copies that the marker states
 	change        *Meta      // the newest meta record
 	recordsFollow bool       // messages or unknown records follow the marker
 	identified    bool       // line 1 was decoded
@@ -164,14 +188,43 @@ func (x *contextReader) add(l *Raw) {
 		if x.o.Work {
 			x.takeWork()
 		}
+	case record.KindCopy:
+		x.copies = append(x.copies, placed{l.Offset, l.Size, rec.Message()})
+		x.recordsFollow = true
 	case record.KindMarker:
-		x.found = append(x.found, placed{l.Offset, l.Size, Message{Role: record.RoleUser, Content: rec.Summary()}})
+		x.others, x.kept = len(x.found), record.Kept(rec.Line)
+		x.found = append(append(x.found, x.copies...), placed{l.Offset, l.Size, Message{Role: record.RoleUser, Content: rec.Summary()}})
 		c.Start, c.Compacted = l.Offset, true
 	case record.KindMetaRecord:
 		x.takeChange()
 	case record.KindMeta:
 		c.Meta, c.Start = rec.Meta(), min(l.Next(), x.size)
 	}
+}
+
+// addMissing adds the messages of the tail that have no copy after the marker: the last
+// ones of the context before the marker.
+func (x *contextReader) addMissing() error {
+	n := x.kept - len(x.copies)
+	if n <= 0 || x.nested {
+		return nil
+	}
+	before := contextReader{c: &Context{}, r: x.r, size: x.c.Start, o: x.o, nested: true}
+	c, err := before.read()
+	if err != nil {
+		return err
+	}
+	ms := c.Messages
+	if c.Compacted {
+		ms = ms[1:] // without the summary
+	}
+	x.c.missing = ms[max(0, len(ms)-n):]
+	add := make([]placed, 0, n)
+	for _, m := range slices.Backward(x.c.missing) {
+		add = append(add, placed{off: x.c.Start, m: m})
+	}
+	x.found = slices.Insert(x.found, x.others, add...)
+	return nil
 }
 
 // takeTurn applies a decoded turn record to the end of the context.

@@ -44,7 +44,7 @@ func (t *counting) add(rec *Record, first bool) {
 	case record.KindMessage:
 		t.Messages++
 		t.afterMarker = true
-	case record.KindUnknown:
+	case record.KindUnknown, record.KindCopy:
 		t.afterMarker = true
 	case record.KindMarker:
 		t.inContext, t.compacted, t.afterMarker = nil, true, false

@@ -183,7 +183,11 @@ func (r *Record) parse(from int, first bool) record.Kind {
 	}
 	switch c.fault.code {
 	case faultNone:
-		return r.classify(&d, first)
+		k := r.classify(&d, first)
+		if k == record.KindMessage && record.IsCopy(r.Line) {
+			k = record.KindCopy
+		}
+		return k
 	case faultEnd:
 		r.Truncated = true
 	}

@@ -36,6 +36,22 @@ func AppendMarker(dst []byte, summary string) []byte {
 	return append(dst, "}\n"...)
 }
 
+// AppendTailMarker is AppendMarker for a marker that keeps n messages: n copies follow it
+// (S42).
+func AppendTailMarker(dst []byte, summary string, n int) []byte {
+	dst = AppendMarker(dst, summary)
+	return append(record.AppendKeep(dst[:len(dst)-len("}\n")], n), '\n')
+}
+
+// AppendCopy appends the copy of m after a marker, with its line end. It has neither the
+// request nor the work of m, which the message before the marker has.
+func AppendCopy(dst []byte, m *Message) []byte {
+	c := *m
+	c.Work, c.Request = nil, ""
+	dst = appendMessage(dst, &c)
+	return append(append(dst[:len(dst)-1], record.Copied...), '\n')
+}
+
 // AppendMetaRecord appends the line that changes title and run time, with its
 // end. The title must be UTF-8.
 func AppendMetaRecord(dst []byte, title string, uptimeSecs uint64) []byte {

@@ -37,7 +37,7 @@ type Line struct {
 	// the torn tail (S14), not a line.
 	Tail, Torn bool
 
-	Message Message // of KindMessage
+	Message Message // of KindMessage and KindCopy
 	Meta    Meta    // of KindMeta; of KindMetaRecord title and run time only
 	Summary string  // of KindMarker
 	Err     *record.FormatError
@@ -316,7 +316,7 @@ func (r *Record) toLine(raw *Raw, number int64) Line {
 		Glued: raw.Glued, Pieces: raw.Pieces, Tail: raw.Tail, Torn: raw.Torn,
 	}
 	switch r.Kind {
-	case record.KindMessage:
+	case record.KindMessage, record.KindCopy:
 		l.Message = r.Message()
 	case record.KindMarker:
 		l.Summary = r.Summary()

@@ -198,7 +198,7 @@ func (a *actor) apply(s *session, n int, durable bool, call func() error) error 
 }
 
 // alphabet contains the symbols of the enumeration.
-var alphabet = []string{"create", "user", "step", "result", "answer", "turn", "piece", "failure", "work", "compact", "title", "retitle", "uptime",
+var alphabet = []string{"create", "user", "step", "result", "answer", "turn", "piece", "failure", "work", "compact", "tail", "title", "retitle", "uptime",
 	"sync", "reopen", "delete", "restore", "import", "repair"}
 
 // applies reports whether a symbol can run: it needs no session, or a session
@@ -218,7 +218,7 @@ func (a *actor) applies(symbol string) bool {
 func (a *actor) do(symbol string) error {
 	s := a.cur
 	switch symbol {
-	case "title", "retitle", "uptime", "compact":
+	case "title", "retitle", "uptime", "compact", "tail":
 		// An open determines the title and the run time.
 		if l, err := a.tryOpen(s); l == nil {
 			return err
@@ -249,6 +249,8 @@ func (a *actor) do(symbol string) error {
 		return a.write(s, true, []string{markerText(summary), recordText(m.Title, m.UptimeSecs)}, func(l *sessionlog.Log) error {
 			return l.Compact(summary)
 		})
+	case "tail":
+		return a.tail(s)
 	case "piece":
 		text := a.w.content(700)
 		return a.write(s, false, []string{pieceText(text)}, func(l *sessionlog.Log) error { return l.AppendStreamed(text) })
@@ -287,6 +289,43 @@ func (a *actor) do(symbol string) error {
 		durable = durable || m.Role == "user" || m.Role == "assistant" && len(m.ToolCalls) == 0
 	}
 	return a.write(s, durable, lines, func(l *sessionlog.Log) error { return l.Append(ms...) })
+}
+
+// tail compacts a session and keeps the last two messages of its context, or more if a
+// call is before them.
+func (a *actor) tail(s *session) error {
+	l, err := a.tryOpen(s)
+	if l == nil {
+		return err
+	}
+	c, err := l.Context()
+	if err != nil {
+		if a.excused(s, err) {
+			return nil
+		}
+		return wrong("context of %s: %v", s.id, err)
+	}
+	kept := c.Messages
+	if c.Compacted {
+		kept = kept[1:]
+	}
+	from := max(0, len(kept)-2)
+	for from > 0 && kept[from].Role == record.RoleTool {
+		from-- // to the call
+	}
+	kept = kept[from:]
+	summary := a.w.content(1500)
+	m := s.meta()
+	lines := []string{keptText(summary, len(kept)), recordText(m.Title, m.UptimeSecs)}
+	for _, m := range kept {
+		lines = append(lines, strings.TrimSuffix(messageText(m), "}")+`,"again":true}`)
+	}
+	n := len(s.lines)
+	for _, line := range lines {
+		s.message(line)
+	}
+	s.tails[n] = flatten(kept)
+	return a.apply(s, n, true, func() error { return l.Compact(summary, kept...) })
 }
 
 // call returns an assistant message with a tool call, which becomes pending.

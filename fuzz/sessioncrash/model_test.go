@@ -36,6 +36,7 @@ type session struct {
 	ends    []int             // ends[k] is the size of the first k lines
 	sums    []uint64          // sums[k] is the sum of the first k lines
 	metas   []sessionlog.Meta // metas[k] has the title and the run time after the first k lines
+	tails   map[int][]string  // messages that the marker in a line keeps, as flat returns them
 	names   []named           // file names in the order of their titles
 	name    int               // index of the first name that the file may have
 	anyName bool              // a warning reported that the file may keep an earlier name
@@ -58,7 +59,7 @@ type named struct {
 type version struct{ name, text string }
 
 func newSession(id string, meta string) *session {
-	s := &session{id: id, live: true, ends: []int{0}, sums: []uint64{sumOf("")}, metas: []sessionlog.Meta{{}}}
+	s := &session{id: id, live: true, tails: map[int][]string{}, ends: []int{0}, sums: []uint64{sumOf("")}, metas: []sessionlog.Meta{{}}}
 	s.push(meta, "", 0)
 	s.names = []named{{0, id + ".jsonl"}}
 	return s
@@ -171,6 +172,14 @@ func messageText(m sessionlog.Message) string {
 
 func markerText(summary string) string { return fmt.Sprintf(`{"compact":"%s"}`, summary) }
 
+// keptText returns a marker that keeps n messages.
+func keptText(summary string, n int) string {
+	if n == 0 {
+		return markerText(summary)
+	}
+	return fmt.Sprintf(`{"compact":"%s","keep":%d}`, summary, n)
+}
+
 func recordText(title string, uptime uint64) string {
 	return fmt.Sprintf(`{"meta":{"title":"%s","uptime_secs":%d}}`, title, uptime)
 }
@@ -193,6 +202,8 @@ type found struct {
 	size     int    // of the recovered file
 	prefix   uint64 // sum of the bytes before the first bad line that recovery kept
 	at       int    // offset of that line; 0: no such line
+
+	context []string // messages as flat returns them
 }
 
 // accepts returns an error if the world does not permit a state. The state is that
@@ -251,12 +262,30 @@ func (s *session) accepts(f found, power bool) error {
 	if k < least {
 		return wrong("%s contains %d bytes, %d lines (-1: not a prefix of the issued lines); acknowledged: %d, durable: %d, issued: %d", f.name, f.size, k, s.acked, s.durable, len(s.lines))
 	}
+	if err := s.acceptsTail(f, k); err != nil {
+		return err
+	}
 	for _, n := range s.names[s.name:] {
 		if n.name == f.name && n.at < k {
 			return nil
 		}
 	}
 	return wrong("%s (%d lines) must not have the name %s; permitted: %v from index %d on", f.id, k, f.name, s.names, s.name)
+}
+
+// acceptsTail returns an error if the context of a file with k lines lacks a message that
+// its last marker keeps.
+func (s *session) acceptsTail(f found, k int) error {
+	marker := 0
+	for i, line := range s.lines[:k] {
+		if strings.HasPrefix(line, `{"compact":`) {
+			marker = i
+		}
+	}
+	if want := s.tails[marker]; len(want) > 0 && (len(f.context) <= len(want) || !slices.Equal(want, f.context[1:1+len(want)])) {
+		return wrong("%s: the marker in line %d keeps %.200q; context: %.200q", f.name, marker+1, want, f.context)
+	}
+	return nil
 }
 
 // settle makes the found state the expected one. After a kill, a power cut may

@@ -74,11 +74,16 @@ var mutants = []mutant{
 		{titleFile, "\t\"io/fs\"\n", "\t\"io\"\n\t\"io/fs\"\n"},
 		{titleFile, "\t\"crabmem/sessionlog/internal/feed\"\n", "\t\"crabmem/crmem/vfs\"\n\t\"crabmem/sessionlog/internal/feed\"\n"}}},
 	{"marker and record in two writes", "TestOneWrite", []edit{{logFile, `	l.buf = append(line.AppendMetaRecord(b, l.meta.Title, l.meta.UptimeSecs), l.openRecord()...)
+	l.buf = append(l.buf, copies...)
 	return l.write(`, `	if err := l.write(b, l.dir.opts.Sync != SyncNone); err != nil {
 		return err
 	}
-	l.buf = line.AppendMetaRecord(l.buf[:0], l.meta.Title, l.meta.UptimeSecs)
+	l.buf = append(line.AppendMetaRecord(l.buf[:0], l.meta.Title, l.meta.UptimeSecs), copies...)
 	return l.write(`}}},
+	{"marker without keep", "TestEnumerate", []edit{{logFile, "b = line.AppendTailMarker(l.buf[:0], summary, len(tail))", "b = line.AppendMarker(l.buf[:0], summary)"}}},
+	{"missing copies not read", "TestEnumerate", []edit{{"sessionlog/internal/line/context.go", "if n <= 0 || x.nested {", "if true {"}}},
+	{"missing copies not written", "TestEnumerate", []edit{{recoverFile, "len(missing) > 0 {", "len(missing) > 0 && c.Start == 0 {"}}},
+	{"a copy counts as durable", "TestEnumerate", []edit{{recoverFile, "rec.Kind == record.KindMessage && endsTurn", "(rec.Kind == record.KindMessage || rec.Kind == record.KindCopy) && endsTurn"}}},
 	{"title before its record", "TestEnumerate", []edit{{titleFile, writeTitle, `	l.meta.Title = title
 	if err := l.rename(); err != nil {
 		return false, err

@@ -173,6 +173,10 @@ func (j *oracle) openFile(m *faultfs.Mem, d *sessionlog.Dir, f *fileState, warne
 	case f.damaged:
 		return nil
 	}
+	unlocked, err := contextOf(d, f.id)
+	if err != nil {
+		return err
+	}
 	l, err := d.Open(f.id)
 	if err != nil {
 		return wrong("open %s: %v", f.id, err)
@@ -203,6 +207,10 @@ func (j *oracle) openFile(m *faultfs.Mem, d *sessionlog.Dir, f *fileState, warne
 	if err != nil {
 		return wrong("context of %s: %v", f.id, err)
 	}
+	f.context = flatten(c.Messages)
+	if strings.HasPrefix(f.recovered, f.before[:strings.LastIndexByte(f.before, '\n')+1]) && f.at == 0 && !slices.Equal(unlocked, f.context) {
+		return wrong("%s: context before the recovery: %.200q, after: %.200q", f.name, unlocked, f.context)
+	}
 	text := f.recovered
 	if f.at > 0 {
 		text = f.repaired
@@ -214,6 +222,20 @@ func (j *oracle) openFile(m *faultfs.Mem, d *sessionlog.Dir, f *fileState, warne
 		j.read.Add(1)
 	}
 	return nil
+}
+
+// contextOf returns the context of a session without its lock.
+func contextOf(d *sessionlog.Dir, id string) ([]string, error) {
+	s, err := d.Read(id)
+	if err != nil {
+		return nil, wrong("read %s: %v", id, err)
+	}
+	defer s.Close()
+	c, err := s.LenientContext()
+	if err != nil {
+		return nil, wrong("context of %s: %v", id, err)
+	}
+	return flatten(c.Messages), nil
 }
 
 // firstBad returns the offset of the first line that is not JSON.
@@ -392,7 +414,8 @@ func (j *oracle) checkQuarantine(m *faultfs.Mem, all []*fileState, had map[strin
 		if common > at && strings.HasPrefix(recovered[common:], "\n") { // recovery added a line end before the tail
 			at, rest = common, recovered[common+1:]
 		}
-		if strings.Count(rest, "\n") > 1 || rest != "" && !strings.HasPrefix(rest, `{"meta":{`) {
+		// Recovery writes the record and the copies after a marker again.
+		if !isRewritten(rest) {
 			return wrong("%s was truncated at %d, but continues with %q", f.name, at, rest)
 		}
 		cut := f.before[at:]
@@ -421,6 +444,20 @@ func (j *oracle) checkQuarantine(m *faultfs.Mem, all []*fileState, had map[strin
 		}
 	}
 	return nil
+}
+
+// isRewritten reports whether recovery may write lines after a truncation: the record
+// after a marker, then copies.
+func isRewritten(lines string) bool {
+	if strings.HasPrefix(lines, `{"meta":{`) {
+		_, lines, _ = strings.Cut(lines, "\n")
+	}
+	for line := range strings.Lines(lines) {
+		if !strings.HasSuffix(line, `,"again":true}`+"\n") {
+			return false
+		}
+	}
+	return true
 }
 
 // copyOf returns the name of the quarantine file that contains cut, the bytes at

@@ -36,7 +36,7 @@ func (r *run) must(t *testing.T, symbols ...string) {
 // two writes would split an atomic operation (S15, S17).
 func TestOneWrite(t *testing.T) {
 	counted := 0
-	for _, symbol := range []string{"user", "step", "result", "answer", "turn", "compact", "title", "uptime"} {
+	for _, symbol := range []string{"user", "step", "result", "answer", "turn", "compact", "tail", "title", "uptime"} {
 		r := startRun(t, "used")
 		r.must(t, "step") // the session is open
 		writes := 0

@@ -138,3 +138,40 @@ needs() {
     CRABMEM_REQUIRE+=,inspector,conformance,reference-server
   fi
 }
+
+# base_of prints the commit to compare with, or nothing if all layers must run.
+base_of() {
+  local base
+  base=$(git rev-parse -q --verify "${CRABMEM_BASE:-origin/main}^{commit}") || return 0
+  [ "$base" = "$(git rev-parse HEAD)" ] || echo "$base"
+}
+
+# differ reports whether paths, or the libraries, differ from the base $1, or there is no base.
+differ() {
+  [ -z "$1" ] || ! git diff --quiet "$1" -- "${@:2}" go.mod
+}
+
+# affected prints those of the packages $2... that differ from the base $1 or whose tests
+# use, also through other packages, a package that differs. A file belongs to the package
+# whose folder, or nearest parent, contains it. Without a base it prints all.
+affected() {
+  if [ -z "$1" ] || ! git diff --quiet "$1" -- go.mod; then
+    printf '%s\n' "${@:2}"
+    return
+  fi
+  local changed
+  changed=$(git diff --name-only "$1" | while read -r file; do
+    while [[ $file == */* ]]; do
+      file=${file%/*}
+      if compgen -G "$file/*.go" >/dev/null; then
+        echo "crabmem/$file"
+        break
+      fi
+    done
+  done | sort -u)
+  go list -test -f '{{if .ForTest}}{{else}}{{.ImportPath}} {{join .Deps " "}}{{end}}' "${@:2}" |
+    awk -v changed="$changed" '
+      BEGIN { n = split(changed, list, "\n"); for (i = 1; i <= n; i++) c[list[i]] = 1 }
+      { p = $1; sub(/\.test$/, "", p)
+        for (i = 1; i <= NF; i++) if ($i in c) { print p; break } }' | sort -u
+}

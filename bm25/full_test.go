@@ -8,11 +8,13 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
+	"crabmem/fuzz/race"
 )
 
 // TestRemoveLastOfFullSegment builds one segment of 65536 documents, the most
 // that a segment can contain, and removes and replaces the last document.
 func TestRemoveLastOfFullSegment(t *testing.T) {
+	race.Skip(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // Build makes a segment for each
 	const n = 1 << 16
 	x := bm25.New(analysis.Standard)

@@ -184,6 +184,7 @@ func TestLongDocumentReleasesMemory(t *testing.T) {
 }
 
 func TestBuildErrors(t *testing.T) {
+	race.Skip(t)
 	doc := func(i int) bm25.Doc { return bm25.Doc{ID: uint64(i), Fields: []string{"some text"}} }
 	x := bm25.New(analysis.Plain)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -9,6 +9,7 @@ import (
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
 	"crabmem/fuzz/index"
+	"crabmem/fuzz/race"
 	"crabmem/fuzz/seed"
 )
 
@@ -64,6 +65,7 @@ func nearTies(r *rand.Rand, words []string) []bm25.Doc {
 // TestNearTies compares 10,000 random queries with the model, to the bit, where
 // approximate scores have another order than the exact ones.
 func TestNearTies(t *testing.T) {
+	race.Skip(t)
 	r := seed.Random(t)
 	indexes := 30
 	if testing.Short() {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"crabmem/bm25"
+	"crabmem/fuzz/race"
 )
 
 // pairLines returns the lines of a file of testdata/pairs.
@@ -25,6 +26,7 @@ func pairLines(t *testing.T, file string) []string {
 // Readers who did not know the rules wrote the files: "# kind", then query, tab, and note. The
 // unseen ones were written after the rules, whose figures they give.
 func TestPairs(t *testing.T) {
+	race.Skip(t)
 	filler := pairLines(t, "filler.txt")[:29]
 	for _, c := range []struct {
 		file        string

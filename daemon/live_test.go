@@ -22,6 +22,7 @@ import (
 	"crabmem/daemon/session"
 	"crabmem/daemon/tool"
 	"crabmem/daemon/wire/pb"
+	"crabmem/fuzz/race"
 	"crabmem/sessionlog"
 )
 
@@ -280,6 +281,7 @@ func TestLogStopped(t *testing.T) {
 // TestSessionsAreBounded has more sessions than may be live, with more text than
 // may be loaded.
 func TestSessionsAreBounded(t *testing.T) {
+	race.Skip(t)
 	s := serve(t, home(t), "[limits]\nsessions = 10\n")
 	c, ctx := s.client(), t.Context()
 	text := strings.Repeat(".", 2<<20) // the search for it takes no time

@@ -649,7 +649,7 @@ func TestScopesNeverWiden(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("CRABMEM_SCOPE")); err == nil {
 		sequences, worlds = n, 200
 	} else if testing.Short() {
-		sequences, worlds = 1000, 20
+		sequences, worlds = 200, 20
 	}
 	var mu sync.Mutex
 	var all figures

@@ -24,6 +24,7 @@ import (
 	"crabmem/daemon/op"
 	"crabmem/daemon/session"
 	"crabmem/daemon/usage"
+	"crabmem/fuzz/race"
 	"crabmem/sessionlog"
 )
 
@@ -300,6 +301,7 @@ func TestRepeatedAtLimit(t *testing.T) {
 // a one-time entry, after a restart, and without catch_up; a reload with a higher limit
 // permits it at once.
 func TestCronsWait(t *testing.T) {
+	race.Skip(t)
 	for _, once := range []bool{false, true} {
 		for _, how := range []string{"wait", "restart", "reload", "no catch up"} {
 			synctest.Test(t, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"crabmem/daemon/agent"
 	"crabmem/daemon/channel/telegram/telegramtest"
 	"crabmem/daemon/op"
+	"crabmem/fuzz/race"
 )
 
 // tea is a question with buttons.
@@ -308,6 +309,7 @@ func TestQuestionRestart(t *testing.T) {
 // TestButtonFaults fails each method of a question. The person can answer with a text after
 // each, and the run ends.
 func TestButtonFaults(t *testing.T) {
+	race.Skip(t)
 	for _, method := range []string{"sendMessage", "answerCallbackQuery", "editMessageReplyMarkup"} {
 		for _, fault := range []telegramtest.Fault{telegramtest.NoConnection, telegramtest.Flood, telegramtest.CutBefore, telegramtest.CutAfter, telegramtest.BadGateway,
 			telegramtest.ServerError, telegramtest.BadRequest, telegramtest.NotModified, telegramtest.UnknownMethod} {

@@ -321,6 +321,7 @@ func TestUnreadableConversation(t *testing.T) {
 
 // TestManyConversations: a person for whose conversation there is no place stops no other one.
 func TestManyConversations(t *testing.T) {
+	race.Skip(t)
 	bubble(t, func(r *rig) {
 		r.ignores = true
 		r.start()

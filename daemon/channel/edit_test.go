@@ -14,6 +14,7 @@ import (
 	"crabmem/daemon/channel/telegram"
 	"crabmem/daemon/channel/telegram/telegramtest"
 	"crabmem/daemon/op"
+	"crabmem/fuzz/race"
 )
 
 // streams starts a channel in the group -100 whose agent writes texts, with some time after each.
@@ -113,6 +114,7 @@ func TestLongEdits(t *testing.T) {
 // TestEditFaults: an edit is repeated until it has an outcome. A fault before the last edit has no
 // effect. If the platform refuses the last edit, a notice says so.
 func TestEditFaults(t *testing.T) {
+	race.Skip(t)
 	const done = "one two."
 	for fault, want := range map[telegramtest.Fault]string{ // after a fault of the last edit
 		telegramtest.NoConnection: done, telegramtest.CutBefore: done, telegramtest.CutAfter: done, telegramtest.BadGateway: done, telegramtest.ServerError: done,
@@ -141,6 +143,7 @@ func TestEditFaults(t *testing.T) {
 // TestStreamFaults: if the outcome of a streamed message is unknown, the answer is a new message,
 // unless it is the text of that message: then a notice follows.
 func TestStreamFaults(t *testing.T) {
+	race.Skip(t)
 	for name, c := range map[string]struct {
 		texts []string // the answer ends with a period
 		fault telegramtest.Fault

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -207,16 +205,7 @@ func TestRunLimit(t *testing.T) {
 	r := newRig(t)
 	r.model.Func(func(modeltest.Request) modeltest.Reply { return modeltest.Say("fine") })
 	r.want("a run", r.do("ann", "POST", "/v1/send", object{"content": "x"}), 200, "")
-	file := filepath.Join(r.home, "config.toml")
-	text, err := os.ReadFile(file)
-	if err == nil {
-		err = os.WriteFile(file, append(text, "tokens_per_day = 1\n"...), 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.daemon()
-	r.startDaemon()
+	r.configure("tokens_per_day = 1\n")
 	for _, path := range []string{"/v1/send", "/v1/stream", "/v1/runs"} {
 		p := r.want("ann "+path, r.do("ann", "POST", path, object{"content": "x"}), 429, "limit")
 		if wait, err := strconv.Atoi(p.Header.Get("Retry-After")); err != nil || wait < 1 || wait > 25*3600 {

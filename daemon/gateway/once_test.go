@@ -305,16 +305,7 @@ func TestKeyAfterCrash(t *testing.T) {
 // afterward.
 func TestKeyWithoutHistory(t *testing.T) {
 	r := newRig(t)
-	r.daemon()
-	config := filepath.Join(r.home, "config.toml")
-	text, err := os.ReadFile(config)
-	if err == nil {
-		err = os.WriteFile(config, append(text, "[memory]\nhistory = \"off\"\n"...), 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.startDaemon()
+	r.configure("[memory]\nhistory = \"off\"\n")
 	owner := &client.Client{Addr: r.addr}
 	defer owner.Close()
 	create := func(status int, kind string) *response {

@@ -112,6 +112,7 @@ type rig struct {
 	daemon func() // stops the daemon
 	log    *syncBuffer
 	check  bool // each response, against the document
+	small  bool // the buffers of connections, from the next start
 }
 
 type syncBuffer struct {
@@ -172,6 +173,21 @@ func (r *rig) startDaemon() {
 	r.addr, r.daemon = daemontest.Serve(r.t, r.home)
 }
 
+// configure adds text to the daemon's configuration, and restarts the daemon.
+func (r *rig) configure(text string) {
+	r.t.Helper()
+	file := filepath.Join(r.home, "config.toml")
+	old, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, append(old, text...), 0o600)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.daemon()
+	r.startDaemon()
+}
+
 func (r *rig) eventually(what string, f func() bool) {
 	r.t.Helper()
 	gate.Until(r.t, what, f)
@@ -188,6 +204,9 @@ func (r *rig) start(c Config) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		r.t.Fatal(err)
+	}
+	if r.small {
+		l = smallBuffers{l}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -11,10 +11,24 @@ import (
 	"crabmem/daemon/op"
 )
 
+// smallBuffers is a listener whose connections hold few unsent bytes.
+type smallBuffers struct{ net.Listener }
+
+func (l smallBuffers) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		err = c.(*net.TCPConn).SetWriteBuffer(4 << 10)
+	}
+	return c, err
+}
+
 // TestSlowReader: clients that follow events and read nothing delay neither the runs nor
 // another client that follows them. The events exceed what their connections can hold.
 func TestSlowReader(t *testing.T) {
 	r := newRig(t)
+	r.configure("send_queue = 16\n")
+	r.small = true
+	r.restart()
 	answer := strings.Repeat("a line of an answer\n", 128<<10/20)
 	r.model.Func(func(modeltest.Request) modeltest.Reply { return modeltest.Say(answer) })
 	for range 4 {
@@ -36,10 +50,7 @@ func TestSlowReader(t *testing.T) {
 		st, err := op.ReadDaemonStats.Do(t.Context(), r.g.pinger, op.None{})
 		return err == nil && st.Subscribers == 5
 	})
-	messages := 100
-	if testing.Short() {
-		messages = 10 // fewer than the connections can hold: for the race detector
-	}
+	const messages = 25
 	done := make(chan int, 1)
 	go func() { // ends with the events, or with the test
 		n := 0

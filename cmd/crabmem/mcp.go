@@ -35,10 +35,10 @@ func mcpCommand(c *app) *cobra.Command {
 		Long: `Serve the store over the Model Context Protocol on standard input and output.
 The server stops at the end of input. The tools are remember, append, edit,
 recall, forget, restore, list_memories, get_memory, memory_history,
-memory_context, pin, and session_search. Entries are also resources:
-crabmem://note/NAME and crabmem://archive/NAME. crabmem://context is the text of
-crabmem context. crabmem mcp install adds the server to a client. Other clients
-need an entry such as
+memory_context, pin, task_list, task_create, task_update, and session_search.
+Entries are also resources: crabmem://note/NAME and crabmem://archive/NAME.
+crabmem://context is the text of crabmem context. crabmem mcp install adds the
+server to a client. Other clients need an entry such as
 
   {"mcpServers": {"crabmem": {"command": "crabmem", "args": ["mcp"]}}}
 

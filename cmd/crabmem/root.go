@@ -54,6 +54,7 @@ func commandTable() []command {
 		{"pin", pinCommand, needsStore},
 		{"unpin", unpinCommand, needsStore},
 		{"context", contextCommand, needsStore},
+		{"tasks", tasksCommand, needsStore},
 		{"list", listCommand, needsStore},
 		{"show", showCommand, needsStore},
 		{"edit", editCommand, needsStore},

@@ -58,7 +58,7 @@ func TestHealth(t *testing.T) {
 			continue
 		}
 		at := strings.Replace(one.path, "/v1/memories/{id}", path, 1)
-		at = strings.NewReplacer("{id}", "1", "{change}", "1", "{store}", "memstore_main", "{memory}", "mem_1").Replace(at)
+		at = strings.NewReplacer("{id}", "1", "{number}", "1", "{change}", "1", "{store}", "memstore_main", "{memory}", "mem_1").Replace(at)
 		var body any
 		if one.in != nil {
 			body = object{}
@@ -79,6 +79,8 @@ func TestHealth(t *testing.T) {
 				body = object{"answer": "x"}
 			case strings.HasSuffix(at, "/pin"):
 				body = object{"names": []string{"x"}}
+			case strings.HasPrefix(at, "/v1/tasks"):
+				body = object{"title": "x"}
 			case one.path == "/v1/memories":
 				body = object{"name": "x", "content": "x"}
 			case at == "/v1/sessions/1":

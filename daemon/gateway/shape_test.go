@@ -154,6 +154,7 @@ func TestShapes(t *testing.T) {
 	r.skill("tidy")
 	memory, etag := r.create("root", "deploy", "by hand")
 	r.create("root", "x", "to pin")
+	task := fmt.Sprint(r.do("root", "POST", "/v1/tasks", object{"title": "deploy"}).field("number"))
 	session, _ := r.do("root", "POST", "/v1/send", object{"content": "hi"}).field("session").(string)
 	run := r.do("root", "POST", "/v1/runs", object{"content": "hi"}).Header.Get("Location")
 	r.eventually("the run ends", func() bool { return r.do("root", "GET", run, nil).field("state") != running })
@@ -169,7 +170,7 @@ func TestShapes(t *testing.T) {
 		operations++
 		at := strings.Replace(path, "/v1/memories/{id}", memory, 1)
 		at = strings.Replace(at, "/v1/runs/{id}", run, 1)
-		at = strings.NewReplacer("{id}", session, "{session}", session, "{work}", "w1").Replace(at)
+		at = strings.NewReplacer("{id}", session, "{number}", task, "{session}", session, "{work}", "w1").Replace(at)
 		for what, body := range badBodies(s) {
 			if what == "" {
 				if path == "/v1/crons" { // the schema does not say that one of two is needed

@@ -266,9 +266,9 @@ func (r *rig) checkJoined() (bad []string) {
 	return bad
 }
 
-// TestCrashes stops the channel before calls of the file system: one in four, or each with
-// CRABMEM_CRASH=full. Each message is in the
-// sessions once, and no answer is sent twice or is missing without a notice.
+// TestCrashes stops the channel before calls of the file system: one in eight, or each with
+// CRABMEM_CRASH=full. Each message is in the sessions once, and no answer is sent twice or is
+// missing without a notice.
 func TestCrashes(t *testing.T) { crashes(t, texts) }
 
 // TestCrashesJoined is TestCrashes for an album and a paste: each is one turn.
@@ -282,7 +282,7 @@ func TestCrashesCrossed(t *testing.T) { crashes(t, crossed) }
 
 func crashes(t *testing.T, s script) {
 	race.Skip(t)
-	first, step := seed.Slice(t, 4)
+	first, step := seed.Slice(t, 8)
 	points := 0
 	for _, kill := range []bool{false, true} {
 		for call := 1 + first; ; call += step {
@@ -302,12 +302,18 @@ func crashes(t *testing.T, s script) {
 	}
 }
 
-// TestControls: the enumeration finds each mistake.
+// TestControls: the enumeration finds each mistake. It makes one in four, or all with
+// CRABMEM_CRASH=full.
 func TestControls(t *testing.T) {
 	race.Skip(t)
-	for mistake, s := range map[control]script{confirmsFirst: texts, sendsFirst: texts, forgets: texts, losesAlbum: joined, losesFull: joined, losesTurn: joined, choosesAgain: crossed,
-		pressesFirst: asked, forgetsAsked: asked, forgetsOther: elsewhere, sendsLive: streamed, losesRemote: streamed} {
-		found := false
+	all := []struct {
+		mistake control
+		script
+	}{{confirmsFirst, texts}, {sendsFirst, texts}, {forgets, texts}, {losesAlbum, joined}, {losesFull, joined}, {losesTurn, joined}, {choosesAgain, crossed},
+		{pressesFirst, asked}, {forgetsAsked, asked}, {forgetsOther, elsewhere}, {sendsLive, streamed}, {losesRemote, streamed}}
+	first, step := seed.Slice(t, 4)
+	for i := first; i < len(all); i += step {
+		mistake, s, found := all[i].mistake, all[i].script, false
 		for call, hit := 1, true; hit && !found; call += 3 {
 			var bad []string
 			bad, hit = crashAt(t, s, call, false, mistake)

@@ -41,6 +41,8 @@ type Provider struct {
 	IdleTimeout   time.Duration
 	ContextLimits map[string]int // of models, in tokens, where the table is wrong
 	Fallback      []string       // names of models to try in this order if one of these fails
+	// Fallbacks are those of one model, in place of Fallback.
+	Fallbacks map[string][]string `json:"-" cbor:"-"`
 }
 
 // Defaults of a provider.
@@ -76,6 +78,15 @@ var kinds = []kind{
 var aliases = map[string]string{
 	"": "openai-compatible", "openai_compat": "openai-compatible", "openai_compatible": "openai-compatible",
 	"standard": "openai-compatible", "llama_cpp": "llama.cpp", "llamacpp": "llama.cpp",
+}
+
+// fallbacks returns the models to try if a model fails.
+func (p *Provider) fallbacks(model string) []string {
+	list, ok := p.Fallbacks[model]
+	if !ok {
+		list = p.Fallback
+	}
+	return slices.Clone(list)
 }
 
 // String leaves out the keys, so that no log shows them.

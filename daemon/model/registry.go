@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -32,8 +33,12 @@ type Registry struct {
 	// Spent is called after each call of a model, also a failed or canceled one, with its
 	// tokens, which are estimated if the model does not report them. It may be nil.
 	Spent func(ctx context.Context, model string, prompt, completion int)
+	// Cooldown is how long a model is tried after its fallbacks once it reached a rate
+	// limit, unless the provider requests another time. 0 is none.
+	Cooldown time.Duration
 
 	network Network
+	cooling *cooling
 
 	mu     sync.RWMutex
 	models map[string]*entry
@@ -59,16 +64,20 @@ func (e *entry) window() int {
 }
 
 // Renew returns a registry in the place of r, as NewRegistry does. Both have the
-// same connections.
+// same connections, and the same models cool.
 func (r *Registry) Renew(providers []Provider, active string) (*Registry, error) {
-	return NewRegistry(r.network, providers, active)
+	return newRegistry(r.network, r.cooling, providers, active)
 }
 
 // NewRegistry returns a registry of the providers' models, which are called over n. The
 // active model is the named one, or the first if active is empty. All problems are
 // reported.
 func NewRegistry(n Network, providers []Provider, active string) (*Registry, error) {
-	r := &Registry{network: n.orDefault(), models: make(map[string]*entry)}
+	return newRegistry(n, &cooling{until: make(map[string]time.Time)}, providers, active)
+}
+
+func newRegistry(n Network, c *cooling, providers []Provider, active string) (*Registry, error) {
+	r := &Registry{network: n.orDefault(), cooling: c, models: make(map[string]*entry)}
 	var problems []error
 	for _, p := range providers {
 		problems = append(problems, r.Add(p))
@@ -77,7 +86,8 @@ func NewRegistry(n Network, providers []Provider, active string) (*Registry, err
 		return nil, err
 	}
 	for _, p := range providers {
-		for _, name := range p.Fallback {
+		lists := append(slices.Collect(maps.Values(p.Fallbacks)), p.Fallback)
+		for _, name := range slices.Concat(lists...) {
 			if r.models[name] == nil {
 				problems = append(problems, fmt.Errorf("provider '%s': fallback: %w", p.Name, unknown(name)))
 			}
@@ -125,9 +135,9 @@ func (r *Registry) Add(p Provider) error {
 	}
 	entries := make([]*entry, len(p.Models))
 	for i, name := range p.Models {
-		b := &retrying{client: chat.NewClient(p.endpoint(name, r.network.Transport)), network: &r.network, retries: retries, fallback: len(p.Fallback) > 0}
+		b := &retrying{client: chat.NewClient(p.endpoint(name, r.network.Transport)), network: &r.network, retries: retries}
 		entries[i] = &entry{
-			Backend: b, provider: p.Name, kind: k.name, limit: cmp.Or(p.ContextLimits[name], contextLimit(name)), fallback: slices.Clone(p.Fallback),
+			Backend: b, provider: p.Name, kind: k.name, limit: cmp.Or(p.ContextLimits[name], contextLimit(name)), fallback: p.fallbacks(name),
 		}
 		switch {
 		case p.Broken != nil:
@@ -217,6 +227,7 @@ type Info struct {
 	Name, Provider, Kind string // the last two are empty for a Backend that was added
 	ContextLimit         int    // tokens
 	Active               bool
+	Fallback             []string // models to try in this order if it fails, at most 3
 }
 
 // Models returns all models by their names.
@@ -225,7 +236,7 @@ func (r *Registry) Models() []Info {
 	defer r.mu.RUnlock()
 	list := make([]Info, 0, len(r.models))
 	for name, e := range r.models {
-		list = append(list, Info{name, e.provider, e.kind, e.window(), name == r.active})
+		list = append(list, Info{name, e.provider, e.kind, e.window(), name == r.active, e.fallback})
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
 	return list

@@ -22,8 +22,8 @@ const (
 	// shortBackoff replaces firstBackoff after other failures, such as a lost
 	// connection.
 	shortBackoff = 100 * time.Millisecond
-	// shortRetries limits the retries after other failures, and all retries of a
-	// model with a fallback.
+	// shortRetries limits the retries after other failures, and all retries before a
+	// fallback.
 	shortRetries = 2
 	// maxRetryAfter is the longest requested delay that is honored. After a
 	// longer one the call fails; Error.RetryAfter has the delay.
@@ -68,19 +68,19 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // retrying is one model of a provider.
 type retrying struct {
-	client   *chat.Client
-	network  *Network
-	retries  int
-	fallback bool // other models follow
+	client  *chat.Client
+	network *Network
+	retries int
 }
 
 func (b *retrying) Send(ctx context.Context, r Request) (*Response, error) {
+	end := time.Now().Add(stepTime)
 	for n := 0; ; n++ {
 		res, err := b.client.Send(ctx, r)
 		if err == nil {
 			return res, nil
 		}
-		if err := b.again(ctx, &r, n, err); err != nil {
+		if err := b.again(ctx, &r, end, n, err); err != nil {
 			return nil, err
 		}
 	}
@@ -89,6 +89,7 @@ func (b *retrying) Send(ctx context.Context, r Request) (*Response, error) {
 // Stream retries only before it yields the first chunk.
 func (b *retrying) Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
+		end := time.Now().Add(stepTime)
 		for n := 0; ; n++ {
 			begun, failed := false, error(nil)
 			for chunk, err := range b.client.Stream(ctx, r) {
@@ -105,7 +106,7 @@ func (b *retrying) Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error
 				return
 			}
 			if !begun {
-				failed = b.again(ctx, &r, n, failed)
+				failed = b.again(ctx, &r, end, n, failed)
 			}
 			if failed != nil {
 				yield(Chunk{}, failed)
@@ -116,8 +117,9 @@ func (b *retrying) Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error
 }
 
 // again waits before the next attempt, after n+1 failed ones. It returns the
-// error if no attempt is left.
-func (b *retrying) again(ctx context.Context, r *Request, n int, err error) error {
+// error if no attempt is left: the next one begins before end and r.Until. A model with a
+// rate limit is not called again while another model follows.
+func (b *retrying) again(ctx context.Context, r *Request, end time.Time, n int, err error) error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
 		return err
@@ -125,17 +127,23 @@ func (b *retrying) again(ctx context.Context, r *Request, n int, err error) erro
 	e.Attempts = n + 1
 	long := errors.Is(e, ErrRateLimit) || errors.Is(e, ErrServer)
 	retries := b.retries
-	if !long || b.fallback {
+	if !long || r.Followed {
 		retries = min(retries, shortRetries)
 	}
-	if r.Once || !e.Transient() || n >= retries || e.RetryAfter > maxRetryAfter {
+	if r.Once || r.Followed && limited(e) || !e.Transient() || n >= retries || e.RetryAfter > maxRetryAfter {
 		return err
 	}
 	wait := e.RetryAfter
 	if wait == 0 {
 		wait = b.backoff(n, long)
 	}
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
+		end = deadline
+	}
+	if !r.Until.IsZero() && r.Until.Before(end) {
+		end = r.Until
+	}
+	if time.Until(end) <= wait {
 		return err // the attempt would be too late
 	}
 	in := ""

@@ -31,22 +31,28 @@ func TestRetryReported(t *testing.T) {
 		{"short", broken, false, []string{
 			"the response was cut off; retrying (attempt 2 of 3)", "the response was cut off; retrying (attempt 3 of 3)",
 		}},
-		{"with a fallback", refuse(429), true, []string{
-			"rate limited; retrying in 2 s (attempt 2 of 3)", "rate limited; retrying in 3 s (attempt 3 of 3)",
+		{"with a fallback", refuse(502), true, []string{
+			"the provider returned a server error; retrying in 2 s (attempt 2 of 3)", "the provider returned a server error; retrying in 3 s (attempt 3 of 3)",
 		}},
+		{"limited, with a fallback", refuse(429), true, nil},
 		{"quota", quota(429), false, nil},
 		{"unknown key", refuse(401), false, nil},
 	} {
 		for _, stream := range []bool{false, true} {
 			var got []string
 			net := model.Network{
-				Transport: &network{answers: []func(*http.Request) (*http.Response, error){c.answer}},
-				Wait:      func(context.Context, time.Duration) error { return nil },
-				Jitter:    func(limit time.Duration) time.Duration { return limit },
+				Transport: fleet(func(r *http.Request, name string) (*http.Response, error) {
+					if name == "other" {
+						return refuse(401)(r)
+					}
+					return c.answer(r)
+				}),
+				Wait:   func(context.Context, time.Duration) error { return nil },
+				Jitter: func(limit time.Duration) time.Duration { return limit },
 			}
-			p := model.Provider{Name: "p", BaseURL: "http://model.test/v1", Models: []string{"m"}}
+			p := model.Provider{Name: "p", BaseURL: "http://model.test/v1", Models: []string{"m", "other"}}
 			if c.fallback {
-				p.Fallback = p.Models
+				p.Fallback = []string{"other"}
 			}
 			r, err := model.NewRegistry(net, []model.Provider{p}, "")
 			if err != nil {

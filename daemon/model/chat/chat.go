@@ -36,6 +36,10 @@ type Request struct {
 	Timeout time.Duration
 	// Once permits only one attempt, with one model.
 	Once bool
+	// Until is when the first byte is due at the latest, with all attempts; zero: the
+	// time-outs alone apply. Followed is set if another model follows this one.
+	Until    time.Time
+	Followed bool
 
 	// OnNotice is called with what the user should know before the response, such as a
 	// wait for another attempt. OnProgress is called with the part of the prompt that the

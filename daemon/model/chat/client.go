@@ -127,6 +127,7 @@ type attempt struct {
 	why    atomic.Pointer[timeoutError] // that the timer reports
 	last   timeoutError                 // limit for the next data
 	until  time.Time                    // end of that limit
+	first  time.Duration                // limit for the first byte
 }
 
 func (c *Client) begin(ctx context.Context, r Request, stream bool) *attempt {
@@ -136,6 +137,10 @@ func (c *Client) begin(ctx context.Context, r Request, stream bool) *attempt {
 	if r.Timeout > 0 {
 		wait = r.Timeout
 	}
+	if !r.Until.IsZero() {
+		wait = max(min(wait, time.Until(r.Until)), 0)
+	}
+	a.first = wait
 	a.expect("no data", max(c.e.Quiet, wait))
 	a.await("no answer", wait)
 	return a

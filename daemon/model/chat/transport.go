@@ -96,9 +96,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	res.Body = limit
 	if t.stream {
-		a.await("the stream did not begin", max(e.Idle, e.Timeout/3))
+		a.await("the stream did not begin", max(e.Idle, min(a.first, e.Timeout/3)))
 	} else {
-		a.await("the answer did not end", max(e.Idle, e.Timeout))
+		a.await("the answer did not end", max(e.Idle, a.first))
 	}
 	return res, nil
 }

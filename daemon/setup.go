@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -50,7 +51,7 @@ func (d *Daemon) build(c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	models.Spent = d.spent
+	models.Spent, models.Cooldown = d.spent, c.Limits.Cooldown
 	builtin := d.opts.Offline
 	if builtin == nil {
 		builtin = &offline{d}
@@ -117,7 +118,8 @@ func (d *Daemon) buildAgents(s *setup) {
 		s.agents[a.Name] = s.runner.Build(agent.Agent{
 			Name: a.Name, Prompt: a.Prompt, Model: own, Thinking: a.Thinking, ToolChoice: a.ToolChoice,
 			MaxIterations: a.MaxIterations, CompactThreshold: a.CompactThreshold, CompactPrompt: a.CompactPrompt, CompactTokens: a.CompactTokens,
-			Memory: c.Memory && a.Memory, Scope: scope, Resources: d.resources(scope),
+			CompactModel: cmp.Or(a.CompactModel, c.Roles.Models.Compactor),
+			Memory:       c.Memory && a.Memory, Scope: scope, Resources: d.resources(scope),
 		})
 	}
 }

@@ -24,6 +24,6 @@ func (d *Daemon) admit(p usage.Payer, begins bool) error {
 // spent counts the tokens of a model call. The model offline has no tokens.
 func (d *Daemon) spent(ctx context.Context, model string, prompt, completion int) {
 	if model != config.Offline {
-		d.usage.Add(usage.PayerOf(ctx), prompt, completion)
+		d.usage.Add(usage.PayerOf(ctx), model, prompt, completion)
 	}
 }

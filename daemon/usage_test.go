@@ -437,9 +437,9 @@ func TestUsageCounts(t *testing.T) {
 func TestUsageRead(t *testing.T) {
 	s := serve(t, home(t), identities)
 	for _, p := range []usage.Payer{{Agent: "crab", Origin: "user"}, {Agent: "crab", Origin: "tg:7"}, {Agent: "b", Origin: "user"}} {
-		s.Daemon.usage.Add(p, 10, len(p.Origin))
+		s.Daemon.usage.Add(p, "m", 10, len(p.Origin))
 	}
-	for by, want := range map[string]string{"agent": "crab=28 b=14 ", "origin": "user=28 tg:7=14 ", "day": usage.DayOf(time.Now()) + "=42 ", "": usage.DayOf(time.Now()) + "=42 "} {
+	for by, want := range map[string]string{"agent": "crab=28 b=14 ", "origin": "user=28 tg:7=14 ", "model": "m=42 ", "day": usage.DayOf(time.Now()) + "=42 ", "": usage.DayOf(time.Now()) + "=42 "} {
 		out, err := op.ReadUsage.Do(t.Context(), s.client(), op.UsageFilter{By: by, Days: 1})
 		got := ""
 		for _, u := range out.Sums {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"crabmem/cmd/crabmem/internal/cli"
@@ -51,6 +50,7 @@ type shownAgent struct {
 	Name        string                   `json:"name"`
 	Description string                   `json:"description"`
 	Model       string                   `json:"model"`
+	Models      []config.RoleModel       `json:"models"` // in its roles
 	Memory      bool                     `json:"memory"`
 	Inject      string                   `json:"inject"` // off, recall, or context
 	Scoped      bool                     `json:"scoped"` // a list restricts it
@@ -69,10 +69,11 @@ func agentsShowCommand(c *app) *cobra.Command {
 	return resultCommand(c, &cobra.Command{
 		Use:   "show NAME",
 		Short: "show an agent and the origin of its settings",
-		Long: `Show an agent of the configuration: its model, the tools and other names that it
-may use, the first lines of its prompt, and the file and line of each setting.
-show reads the files of the home directory and needs no daemon. "default" means
-that no file contains the setting. If no agent has the name, the exit code is 3.`,
+		Long: `Show an agent of the configuration: its model in each role, the tools and other
+names that it may use, the first lines of its prompt, and the file and line of
+each setting. show reads the files of the home directory and needs no daemon.
+"default" means that no file contains the setting. If no agent has the name, the
+exit code is 3.`,
 		Example: `  crabmem agents show crab
   crabmem agents show crab --json`,
 		Args:              exactly(1, "NAME"),
@@ -120,7 +121,7 @@ func (c *app) describeAgent(conf *config.Config, a *config.Agent) (*shownAgent, 
 	}
 	scope := daemon.Scope(conf, a, set.Tagged(a.SkillTags))
 	s := &shownAgent{
-		Name: a.Name, Description: a.Description, Model: a.Model, Memory: a.Memory, Inject: cmp.Or(a.Inject, "off"), Scoped: scope.Confined, Tools: []string{},
+		Name: a.Name, Description: a.Description, Model: a.Model, Models: conf.RoleModels(a), Memory: a.Memory, Inject: cmp.Or(a.Inject, "off"), Scoped: scope.Confined, Tools: []string{},
 		Skills: permitted(scope.Skills), SkillTags: append([]string{}, a.SkillTags...), MCPs: permitted(scope.MCPs), Members: permitted(scope.Members),
 		File: a.File, PromptBytes: len(a.Prompt), Origins: a.Origins,
 	}
@@ -147,13 +148,21 @@ func permitted(l tool.List) []string {
 }
 
 func (c *app) showAgent(a *shownAgent) {
-	line := func(name, value string, keys ...string) {
+	show := func(name, value string, at *config.Origin) {
 		from := "default"
-		if i := slices.IndexFunc(keys, func(k string) bool { return a.Origins[k].Path != "" }); i >= 0 {
-			o := a.Origins[keys[i]]
-			from = fmt.Sprintf("%s:%d", o.Path, o.Line)
+		if at != nil {
+			from = fmt.Sprintf("%s:%d", at.Path, at.Line)
 		}
 		c.Out.WriteString(c.Dim(name+":") + " " + display.Printable(value) + c.Dim("  ("+display.Printable(from)+")") + "\n")
+	}
+	line := func(name, value string, keys ...string) {
+		for _, k := range keys {
+			if o, ok := a.Origins[k]; ok {
+				show(name, value, &o)
+				return
+			}
+		}
+		show(name, value, nil)
 	}
 	list := func(names []string) string {
 		switch {
@@ -169,6 +178,9 @@ func (c *app) showAgent(a *shownAgent) {
 		line("description", a.Description, "description")
 	}
 	line("model", a.Model, "model")
+	for _, m := range a.Models {
+		show("model as "+display.Printable(m.Role), m.Model, m.Origin)
+	}
 	line("tools", list(a.Tools), "tools")
 	line("skills", list(a.Skills), "skills", "skill_tags")
 	line("mcps", list(a.MCPs), "mcps")

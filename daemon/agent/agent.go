@@ -73,6 +73,8 @@ type Agent struct {
 	CompactPrompt string
 	// CompactTokens is about how long a summary may be. 0 is up to the model.
 	CompactTokens int
+	// CompactModel is the model of summaries. "" is the agent's.
+	CompactModel string
 
 	system string
 }

@@ -43,7 +43,7 @@ func (r *Runner) Summarize(ctx context.Context, a *Agent, s *Session, o CompactO
 	if o.Tokens == 0 {
 		o.Tokens = a.CompactTokens
 	}
-	room := r.Models.ContextLimit(a.Model) * 4 / 5 * bytesPerToken
+	room := r.Models.ContextLimit(cmp.Or(a.CompactModel, a.Model)) * 4 / 5 * bytesPerToken
 	var resp *model.Response
 	var err error
 	for size := math.MaxInt; ; {
@@ -63,6 +63,9 @@ func (r *Runner) Summarize(ctx context.Context, a *Agent, s *Session, o CompactO
 	}
 	if err != nil {
 		return "", err
+	}
+	if resp.Model != "" && o.OnNotice != nil {
+		o.OnNotice(standInNote(resp.Model, cmp.Or(a.CompactModel, a.Model, r.Models.Active())))
 	}
 	summary, err := textOf(resp, "summary")
 	return strings.TrimSpace(r.record(summary)), err
@@ -87,7 +90,7 @@ func (r *Runner) summaryRequest(a *Agent, s *Session, o CompactOptions, room int
 	// The model writes all of it before the first byte arrives. max_tokens does
 	// not limit its length: reasoning or a longer text would cut the summary, and
 	// a cut summary is discarded.
-	return model.Request{Model: a.Model, Messages: ms, OnNotice: o.OnNotice}
+	return model.Request{Model: cmp.Or(a.CompactModel, a.Model), Messages: ms, OnNotice: o.OnNotice}
 }
 
 // shortened returns messages that fit the model. It truncates results of tools
@@ -211,7 +214,7 @@ func (t *turn) count(u *model.Usage) {
 		e.Estimated = true
 	}
 	t.full, t.counted = e.Prompt+e.Completion, len(t.Session.Messages)
-	t.emit(Event{Kind: Usage, Usage: &e})
+	t.emit(Event{Kind: Usage, Model: cmp.Or(t.standIn, t.Agent.Model, t.Models.Active()), Usage: &e})
 }
 
 // estimate returns the tokens in the context if the model did not count them: of the system

@@ -233,3 +233,37 @@ func TestCallTypes(t *testing.T) {
 		t.Errorf("the types are %q and %q, want function and custom", calls[0].Type, calls[1].Type)
 	}
 }
+
+// TestCompactModel: the model of summaries writes them, and a run learns which fallback
+// did. The limit of a request is that of this model.
+func TestCompactModel(t *testing.T) {
+	r := newRig(t, 100_000, Hooks{})
+	none := 0
+	for _, p := range []model.Provider{
+		{Name: "a", BaseURL: r.model.URL, Models: []string{"brief"}, MaxRetries: &none, ContextLimits: map[string]int{"brief": 1000}, Fallback: []string{"spare"}},
+		{Name: "b", BaseURL: r.model.URL, Models: []string{"spare"}},
+	} {
+		if err := r.Models.Add(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.agent.CompactModel, r.agent.Model, r.s.Log = "brief", "script", nil
+	r.s.Messages = []sessionlog.Message{{Role: record.RoleUser, Content: strings.Repeat("x", 20_000)}}
+	r.model.Queue(modeltest.Say("short"), modeltest.Status(503, "busy"), modeltest.Say("shorter"))
+	var notices []string
+	for _, want := range []string{"short", "shorter"} {
+		text, err := r.Summarize(t.Context(), r.agent, r.s, CompactOptions{OnNotice: func(text string) { notices = append(notices, text) }})
+		if err != nil || text != want {
+			t.Errorf("Summarize returned %q, %v, want %q", text, err, want)
+		}
+	}
+	var called []string
+	for _, q := range r.model.Requests() {
+		if called = append(called, q.Model); len(q.LastUser()) > 4000 {
+			t.Errorf("the request contains %d bytes", len(q.LastUser()))
+		}
+	}
+	if !slices.Equal(called, []string{"brief", "brief", "spare"}) || !slices.Equal(notices, []string{"model 'spare' answers instead of 'brief', which failed"}) {
+		t.Errorf("called %q, notices %q", called, notices)
+	}
+}

@@ -21,7 +21,7 @@ const (
 	AskUser       Kind = "ask_user"        // Questions
 	ToolResult    Kind = "tool_result"     // ID; in a stream also Result
 	ToolsComplete Kind = "tools_complete"  // without data
-	Usage         Kind = "usage"           // Usage, after each response of the model
+	Usage         Kind = "usage"           // Usage, after each response of a model; Model is the one that responded
 	Compacted     Kind = "compact"         // Summary, Archive
 	Refused       Kind = "scope_violation" // Content, Error
 	Notice        Kind = "notice"          // Note is something the user should know

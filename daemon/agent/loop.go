@@ -98,7 +98,7 @@ type turn struct {
 	guard     guard
 	last      bool   // the step has no tools, and ends the run
 	nudge     string // the text of Hooks.Again for the next step
-	standIn   string // the model that last responded in place of the agent's
+	standIn   string // the model of the last response, if it is not the agent's
 
 	progressed time.Time // of the last Progress
 }
@@ -282,6 +282,7 @@ func (t *turn) stream(ctx context.Context) (*merger, error) {
 	t.streaming.end(false)
 	t.streaming = newStreaming(t.Session.Log)
 	pieces := &pieces{t, t.redaction(), t.redaction()}
+	begun := false
 	defer pieces.end()
 	for c, err := range t.Models.Stream(ctx, t.request()) {
 		if err != nil {
@@ -290,11 +291,12 @@ func (t *turn) stream(ctx context.Context) (*merger, error) {
 		if err := m.add(&c); err != nil {
 			return m, err
 		}
-		if c.Model != "" && c.Model != t.standIn {
-			t.standIn = c.Model
-			asked := cmp.Or(t.Agent.Model, t.Models.Active())
-			t.notice(fmt.Sprintf("model '%s' answers instead of '%s', which failed", c.Model, asked))
+		if !begun && c.Model != t.standIn {
+			if t.standIn = c.Model; c.Model != "" {
+				t.notice(standInNote(c.Model, cmp.Or(t.Agent.Model, t.Models.Active())))
+			}
 		}
+		begun = true
 		pieces.show(pieces.text.Add(clean(c.Content)), pieces.thinking.Add(clean(c.Reasoning)))
 		if len(c.Calls) > 0 && !early {
 			if named := m.named(); len(named) > 0 {
@@ -308,6 +310,11 @@ func (t *turn) stream(ctx context.Context) (*merger, error) {
 		}
 	}
 	return m, nil
+}
+
+// standInNote reports that a model answers in place of another.
+func standInNote(model, requested string) string {
+	return fmt.Sprintf("model '%s' answers instead of '%s', which failed", model, requested)
 }
 
 // request returns the request for the model: the system prompt, the

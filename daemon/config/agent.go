@@ -20,6 +20,7 @@ import (
 type agentSource struct {
 	agent   Agent
 	model   place
+	compact place   // of agent.CompactModel
 	members []place // of agent.Members
 	broken  bool    // its file is invalid
 }
@@ -64,6 +65,9 @@ func (l *loader) agents(c *Config, top *section, models, workers map[string]plac
 		a, broken := all[name], len(l.broken)
 		if m := a.agent.Model; m != "" && m != Offline && models[m].f == nil && !a.broken {
 			a.model.unknown(m, known, "agent '%s': no provider has the model '%s'", name, short(m))
+		}
+		if m := a.agent.CompactModel; m != "" && m != Offline && models[m].f == nil && !a.broken {
+			a.compact.unknown(m, known, "agent '%s': compact_model: no provider has the model '%s'", name, short(m))
 		}
 		for i, m := range a.agent.Members {
 			if all[m] == nil && workers[m].f == nil && !a.broken {
@@ -131,6 +135,9 @@ func (a *agentSource) read(s *section, more ...row) {
 	s.read(append(a.agent.rows(), more...))
 	if s.has("model") {
 		a.model = s.at("model")
+	}
+	if s.has("compact_model") {
+		a.compact = s.at("compact_model")
 	}
 	if s.has("members") {
 		a.members = nil

@@ -51,10 +51,12 @@ const DefaultPrompt = "You are Crab, a helpful assistant that remembers. You ans
 
 // Config is a valid configuration, with every default filled in.
 type Config struct {
-	Home      string           // with links resolved
-	Model     string           // the active model: crab's
-	Agents    []Agent          // by name; crab is one of them
-	Providers []Provider       // as in the file
+	Home      string     // with links resolved
+	Model     string     // the active model: crab's
+	Agents    []Agent    // by name; crab is one of them
+	Providers []Provider // as in the file
+	// Fallbacks are the models to try when one fails, in place of those of its provider.
+	Fallbacks map[string][]string
 	MCPs      []MCP            // by name
 	Workers   []ExternalWorker // by name; no agent has the name of one
 	Env       map[string]Secret
@@ -122,6 +124,7 @@ type Agent struct {
 	CompactThreshold int    // tokens; 0 = off
 	CompactPrompt    string // the text, "" = the built-in one
 	CompactTokens    int    // that a summary may have; 0 = the built-in limit
+	CompactModel     string // of summaries; "" = that of the role compactor
 	TokensPerDay     int    // 0 = no limit
 	RunsPerMinute    int    // 0 = no limit
 	Memory           bool
@@ -226,6 +229,7 @@ type Limits struct {
 	FrameTimeout time.Duration // from the first byte of a frame to its last
 	Progress     time.Duration // time in which a peer must accept a byte of a response
 	Drain        time.Duration // for active runs after a stop
+	Cooldown     time.Duration // of a model that reached a rate limit
 	// 0 is no limit.
 	TokensPerDay, RunsPerMinute int // of an agent without its own
 	UntrustedRuns, TrustedRuns  int // in a minute, of a sender
@@ -377,6 +381,7 @@ func (l *loader) load(text []byte) (*Config, error) {
 	l.settings(c, top)
 	origins(c, top)
 	l.agents(c, top, models, l.workers(c, top))
+	checkModelNames(c, top, models)
 	c.SecretFiles = l.keys
 	if len(l.found) > 0 {
 		all := append(slices.Clone(l.found), l.broken...)

@@ -342,7 +342,7 @@ tools.ask_user.timeout = "1h"
 tools.delegate = {max_depth = 1, max_tasks = 2}
 tcp = {listen = "0.0.0.0:6688", token_file = "keys/tcp"}
 sessions.titles = "first-line"
-limits = {connections = 1, subscribers = 2, sessions = 3, in_flight = 33554432, send_queue = 16, frame_timeout = 6, progress = 7, drain = 0, tokens_per_day = 8, runs_per_minute = 9, untrusted_runs_per_minute = 0, trusted_runs_per_minute = 1000}
+limits = {connections = 1, subscribers = 2, sessions = 3, in_flight = 33554432, send_queue = 16, frame_timeout = 6, progress = 7, drain = 0, cooldown = "90s", tokens_per_day = 8, runs_per_minute = 9, untrusted_runs_per_minute = 0, trusted_runs_per_minute = 1000}
 [agents.cheap]
 tokens_per_day = 0
 [system.crab]
@@ -383,7 +383,7 @@ memory = true
 		t.Errorf("sessions %+v", got.Sessions)
 	}
 	want := config.Limits{Connections: 1, Subscribers: 2, Sessions: 3, InFlight: 32 << 20, SendQueue: 16, FrameTimeout: 6 * time.Second, Progress: 7 * time.Second,
-		TokensPerDay: 8, RunsPerMinute: 9, TrustedRuns: 1000}
+		Cooldown: 90 * time.Second, TokensPerDay: 8, RunsPerMinute: 9, TrustedRuns: 1000}
 	if got.Limits != want {
 		t.Errorf("limits %+v", got.Limits)
 	}
@@ -503,6 +503,12 @@ func TestProblems(t *testing.T) {
 			"config.toml:2: agent 'crab': no provider has the model 'gpt'\nconfig.toml:3: system.crab.max_iterations: 0 is not between 1 and 1000\n" +
 				"config.toml:4: system.crab.thinking: got a string, want true or false\nconfig.toml:5: agent 'crab': unknown agent 'no' in members\n" +
 				"config.toml:6: system.crab.compact_threshold: -1 is not between 0 and 1073741824"},
+		{"models of roles", ok + "[roles.models]\nchannel = 'lrge'\nworker = ''\nchanel = 'x'\n[roles.task_models]\ncoding = 'gone'\nother = 1\n[agents.a]\ncompact_model = 'gone'\n", nil,
+			"config.toml:5: roles.models.channel: no provider has the model 'lrge'\nconfig.toml:7: unknown key 'chanel' in roles.models; did you mean 'channel'?\n" +
+				"config.toml:9: roles.task_models.coding: no provider has the model 'gone'\nconfig.toml:10: roles.task_models.other: got an integer, want a string\n" +
+				"config.toml:12: agent 'a': compact_model: no provider has the model 'gone'"},
+		{"fallbacks", ok + "[fallbacks]\ny = ['x']\nx = [\n'gone',\n'offline', 'x', 'x']\n", nil,
+			"config.toml:5: fallbacks: no provider has the model 'y'\nconfig.toml:6: fallbacks.x: 4 models, more than the limit of 3\nconfig.toml:7: fallbacks.x: no provider has the model 'gone'"},
 		{"model, nearly", ok + "[system.crab]\nmodel = 'ofline'\n", nil, "config.toml:5: agent 'crab': no provider has the model 'ofline'; did you mean 'offline'?"},
 		{"skills", "[system.crab]\nskills = [\n'',\n\"a\\u0000\"]\n", nil,
 			"config.toml:3: system.crab.skills: name is empty\nconfig.toml:4: system.crab.skills: name has a control character: \"a\\x00\""},

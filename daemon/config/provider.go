@@ -145,6 +145,7 @@ func (c *Config) Models() []model.Provider {
 	list := make([]model.Provider, len(c.Providers))
 	for i := range c.Providers {
 		list[i] = c.Providers[i].Model()
+		list[i].Fallbacks = c.Fallbacks
 	}
 	return list
 }

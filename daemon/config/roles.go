@@ -1,6 +1,11 @@
 package config
 
-import "time"
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
 
 // Roles is [roles]: limits for the work that channels give out.
 type Roles struct {
@@ -19,7 +24,21 @@ type Roles struct {
 	WaitingTimeout    time.Duration
 	Keep              time.Duration                         // of the sessions of delivered work
 	Steps             struct{ Channel, Branch, Worker int } // model calls of a run
+	Models            RoleModels
+	TaskModels        map[string]string // of workers, by the type of the task
+	// ModelOrigins are the places of the models, by "channel" and the like, and by
+	// "task NAME".
+	ModelOrigins map[string]Origin
 }
+
+// RoleModels is [roles.models]; "" = the default.
+type RoleModels struct{ Channel, Branch, Worker, Compactor, Cortex string }
+
+// Cortex is the name of the agent that maintains the memory.
+const Cortex = "cortex"
+
+// maxFallbacks limits the models of a list in [fallbacks].
+const maxFallbacks = 3
 
 // Worker is the agent that every channel may give work to. It exists without
 // configuration if an agent is a channel.
@@ -36,4 +55,75 @@ func addWorker(c *Config, all map[string]*agentSource) {
 			return
 		}
 	}
+}
+
+// checkModelNames checks the models of roles, tasks, and fallbacks, and notes the places
+// of the first two.
+func checkModelNames(c *Config, top *section, models map[string]place) {
+	known := append(modelNames(c), Offline)
+	check := func(at place, name, what string) {
+		if name != Offline && models[name].f == nil {
+			at.unknown(name, known, "%s: no provider has the model '%s'", what, short(name))
+		}
+	}
+	c.Roles.ModelOrigins = make(map[string]Origin)
+	for table, prefix := range map[string]string{"roles.models": "", "roles.task_models": "task "} {
+		s := top.table(table)
+		for _, key := range s.src.sorted(s.path, s.t) {
+			if name, _ := s.t[key].(string); name != "" {
+				check(s.at(key), name, s.full(short(key)))
+				c.Roles.ModelOrigins[prefix+key] = Origin{s.f.path, s.at(key).line}
+			}
+		}
+	}
+	s := top.child("fallbacks")
+	for _, key := range s.src.sorted(s.path, s.t) {
+		check(s.at(key), key, s.name)
+		for name, at := range s.items(key) {
+			check(at, name, s.full(short(key)))
+		}
+		if n := len(c.Fallbacks[key]); n > maxFallbacks {
+			s.add(key, "%d models, more than the limit of %d", n, maxFallbacks)
+		}
+	}
+}
+
+// RoleModel is the model of an agent in a role.
+type RoleModel struct {
+	Role   string  `json:"role" jsonschema:"channel, branch, worker, compactor, or task TYPE: a worker with such a task"`
+	Model  string  `json:"model"`
+	Origin *Origin `json:"origin" jsonschema:"null: a default"`
+}
+
+// RoleModels returns the models of an agent in the roles that it may have.
+func (c *Config) RoleModels(a *Agent) (list []RoleModel) {
+	m := c.Roles.Models
+	add := func(role, of, key, inherited string, from *Origin) {
+		if at, ok := c.Roles.ModelOrigins[key]; ok {
+			from = &at
+		}
+		list = append(list, RoleModel{role, cmp.Or(of, inherited), from})
+	}
+	var own *Origin
+	if at, ok := a.Origins["model"]; ok {
+		own = &at
+	}
+	if a.Name == Cortex {
+		add("cortex", m.Cortex, "cortex", a.Model, own)
+	}
+	if a.Role != "" {
+		add("channel", m.Channel, "channel", a.Model, own)
+		add("branch", m.Branch, "branch", list[len(list)-1].Model, list[len(list)-1].Origin)
+	}
+	add("worker", m.Worker, "worker", a.Model, own)
+	worker := list[len(list)-1]
+	for _, task := range slices.Sorted(maps.Keys(c.Roles.TaskModels)) {
+		add("task "+task, c.Roles.TaskModels[task], "task "+task, worker.Model, worker.Origin)
+	}
+	if at, ok := a.Origins["compact_model"]; ok {
+		list = append(list, RoleModel{"compactor", a.CompactModel, &at})
+	} else {
+		add("compactor", m.Compactor, "compactor", a.Model, own)
+	}
+	return list
 }

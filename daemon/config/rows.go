@@ -111,9 +111,17 @@ func (c *Config) rows() []row {
 		{"roles.channel_timeout", &roles.ChannelTimeout, 5 * minute, during(0), 0, "of a run; 0 = none"},
 		{"roles.waiting_timeout", &roles.WaitingTimeout, 24 * 60 * minute, during(time.Second), 0, "then a worker that waits for input is closed"},
 		{"roles.keep", readAge("keep", &roles.Keep), "30d", nil, 0, "age of the last outcome of work, at least 1h, from which its session goes to the trash, if the outcome was delivered"},
+		{"roles.models.channel", &roles.Models.Channel, eg{Offline}, nil, 0, "of channels; default: the agent's"},
+		{"roles.models.branch", &roles.Models.Branch, eg{Offline}, nil, 0, "default: that of the channel"},
+		{"roles.models.worker", &roles.Models.Worker, eg{Offline}, nil, 0, "default: the agent's"},
+		{"roles.models.compactor", &roles.Models.Compactor, eg{Offline}, nil, 0, "of summaries, unless the agent sets compact_model; default: the agent's"},
+		{"roles.models.cortex", &roles.Models.Cortex, eg{Offline}, nil, 0, "of the agent cortex; default: the agent's"},
+		{"roles.task_models", &roles.TaskModels, tree{}, nil, texts, "model of workers with a task of this type"},
 		{"roles.steps.channel", &roles.Steps.Channel, 5, span{1, 1000}, 0, "model calls of a run, unless the agent sets max_iterations"},
 		{"roles.steps.branch", &roles.Steps.Branch, 10, span{1, 1000}, 0, "model calls of a branch"},
 		{"roles.steps.worker", &roles.Steps.Worker, 50, span{1, 1000}, 0, "unless the agent sets max_iterations"},
+
+		{"fallbacks", &c.Fallbacks, tree{}, nil, texts, "models to try if this one fails, at most 3; in place of the fallback of its provider"},
 
 		{"env", &c.Env, tree{}, nil, 0, "variable of all MCP servers and workers"},
 
@@ -132,6 +140,7 @@ func (c *Config) rows() []row {
 		{"limits.frame_timeout", &limits.FrameTimeout, 30, during(time.Second), restart, "to receive a complete request"},
 		{"limits.progress", &limits.Progress, 30, during(time.Second), restart, "that a client may pause reading"},
 		{"limits.drain", &limits.Drain, 10, during(0), restart, "for active runs when the daemon stops"},
+		{"limits.cooldown", &limits.Cooldown, minute, during(0), 0, "in which a model that reached a rate limit is tried last, unless the provider requests another time; 0 = none"},
 		{"limits.tokens_per_day", &limits.TokensPerDay, 0, span{0, maxTokens}, 0, "of each agent, until midnight; 0 = no limit"},
 		{"limits.runs_per_minute", &limits.RunsPerMinute, 0, span{0, maxRuns}, 0, "of each agent; 0 = no limit"},
 		{"limits.untrusted_runs_per_minute", &limits.UntrustedRuns, 6, span{0, maxRuns}, 0, "of each untrusted sender; 0 = no limit"},
@@ -162,7 +171,7 @@ func (p *Provider) rows() []row {
 			"after rate limits and server errors; after other failures, or with a fallback, at most 2"},
 		{"timeout", &p.Timeout, 600, during(time.Millisecond), reference, "to the first byte; by default 30 minutes for servers on this machine"},
 		{"idle_timeout", &p.IdleTimeout, minute, during(time.Millisecond), 0, "between bytes of a response"},
-		{"fallback", &p.Fallback, eg{[]string{"small"}}, nil, texts, "models to try if a model of this provider fails"},
+		{"fallback", &p.Fallback, eg{[]string{"small"}}, nil, texts, "models to try if a model of this provider fails; the first 3 count"},
 		{"context_limits", &p.ContextLimits, nil, span{1, maxTokens}, 0, "tokens of a model, where the built-in table is wrong"},
 		{"api_version", &p.APIVersion, nil, nil, reference, "version of the interface, for azure"},
 		{"region", &p.Region, nil, nil, reference | variables, "region, for bedrock"},
@@ -206,6 +215,7 @@ func (a *Agent) rows() []row {
 		{"tools", &a.Tools, eg{[]string{"read", "recall"}}, nil, 0, "also SERVER/TOOL of an MCP server; default: what the other lists permit; [] = none"},
 		{"compact_threshold", &a.CompactThreshold, 100_000, span{0, maxTokens}, reference, "tokens; 0 = no automatic compaction"},
 		{"compact_tokens", &a.CompactTokens, eg{4000}, span{0, maxTokens}, 0, "of a summary"},
+		{"compact_model", &a.CompactModel, eg{Offline}, nil, 0, "of summaries"},
 		{"compact_prompt", textFile(&a.CompactPrompt), eg{"compact.md"}, nil, 0, "instead of the built-in instructions"},
 		{"tokens_per_day", &a.TokensPerDay, eg{1_000_000}, span{0, maxTokens}, 0, "default: that of limits; 0 = no limit"},
 		{"runs_per_minute", &a.RunsPerMinute, eg{10}, span{0, maxRuns}, 0, "default: that of limits; 0 = no limit"},
@@ -310,6 +320,10 @@ var schema = sync.OnceValue(func() map[string]map[string]*row {
 				add(path, "*", &row{to: new(Secret), marks: reference | ofVariable})
 			case *map[string]int:
 				add(path, "*", &row{to: new(int)})
+			case *map[string]string:
+				add(path, "*", &row{to: new(string)})
+			case *map[string][]string:
+				add(path, "*", &row{to: new([]string), marks: texts})
 			}
 		}
 	}

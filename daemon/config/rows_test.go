@@ -16,7 +16,7 @@ import (
 // several keys or on other files.
 var derived = map[string]bool{
 	"Config.Home": true, "Config.Model": true, "Config.Agents": true, "Config.Providers": true, "Config.MCPs": true, "Config.Workers": true, "Config.Embedder": true,
-	"Config.Origins": true, "Config.SecretFiles": true, "Config.Identity": true, "Config.Warnings": true, "Config.Broken": true,
+	"Config.Origins": true, "Config.Roles.ModelOrigins": true, "Config.SecretFiles": true, "Config.Identity": true, "Config.Warnings": true, "Config.Broken": true,
 	"Agent.File": true, "Agent.FollowsActive": true, "Agent.Origins": true, "Provider.Name": true, "ExternalWorker.Name": true, "Provider.KeySource": true, "Provider.Broken": true, "Rule.Prefix": true,
 }
 

@@ -221,7 +221,7 @@ func (s *section) set(r *row, key string, v any) {
 				*to = append(*to, Secret(s.l.expand(at, s.full(key), text, true)))
 			}
 		}
-	case *map[string]int, *map[string]Secret:
+	case *map[string]int, *map[string]string, *map[string][]string, *map[string]Secret:
 		s.setMap(r, key, v)
 	default:
 		s.setText(r, key, v)
@@ -239,7 +239,7 @@ func (s *section) setMap(r *row, key string, v any) {
 	in := s.child(key)
 	for _, name := range in.src.sorted(in.path, t) {
 		one, broken := reflect.New(to.Type().Elem()), len(in.l.broken)
-		in.set(&row{path: name, to: one.Interface(), limit: r.limit, marks: ofVariable}, name, t[name])
+		in.set(&row{path: name, to: one.Interface(), limit: r.limit, marks: r.marks | ofVariable}, name, t[name])
 		if v, ok := one.Interface().(*Secret); ok && (name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(string(*v), "\x00")) {
 			in.at(name).add("%s: a name or value contains a NUL byte, or a name contains =", in.full(short(name)))
 			continue

@@ -78,7 +78,7 @@ func TestTemplateExamples(t *testing.T) {
 		t.Errorf("tool choice %q", crab.ToolChoice)
 	}
 	crab.ReadSpaces, crab.ToolChoice, crab.Inject, crab.Role, crab.Context, crab.EditInstructions = nil, "", "", "", "", false
-	crab.TokensPerDay, crab.RunsPerMinute = 0, 0
+	crab.TokensPerDay, crab.RunsPerMinute, crab.CompactModel = 0, 0, ""
 	crab.Model, crab.Members, crab.Skills, crab.SkillTags, crab.MCPs, crab.Tools, crab.CompactPrompt, crab.CompactTokens = "offline", nil, nil, nil, nil, nil, "", 0
 	got.Agents = []config.Agent{crab}
 	withoutOrigins(got)
@@ -95,6 +95,11 @@ func TestTemplateExamples(t *testing.T) {
 		t.Errorf("worker %+v", w)
 	}
 	got.Workers = nil
+	all := config.RoleModels{Channel: "offline", Branch: "offline", Worker: "offline", Compactor: "offline", Cortex: "offline"}
+	if got.Roles.Models != all || got.Roles.TaskModels["coding"] != "offline" || len(got.Fallbacks["offline"]) != 1 {
+		t.Errorf("models of roles %+v, of tasks %v, fallbacks %v", got.Roles.Models, got.Roles.TaskModels, got.Fallbacks)
+	}
+	got.Roles.Models, got.Roles.TaskModels, got.Roles.ModelOrigins, got.Fallbacks = want.Roles.Models, want.Roles.TaskModels, want.Roles.ModelOrigins, want.Fallbacks
 	got.Providers, got.MCPs, got.Env, got.TCP, got.Metrics, got.Model = want.Providers, want.MCPs, want.Env, want.TCP, want.Metrics, want.Model
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("the template has a wrong default (-default +template):\n%s", d)

@@ -99,10 +99,9 @@ func (r *Registry) each(ctx context.Context, q Request, call func(b Backend, q *
 		return err
 	}
 	requested, end := list[0].name, time.Now().Add(stepTime)
-	if q.Once {
+	if r.cooling.sort(list); q.Once {
 		list = list[:1]
 	}
-	r.cooling.sort(list)
 	var failed error
 	for i, c := range list {
 		left := time.Until(end)

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"net"
 	"net/http"
-	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -85,14 +83,6 @@ func newRegistry(n Network, c *cooling, providers []Provider, active string) (*R
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
-	for _, p := range providers {
-		lists := append(slices.Collect(maps.Values(p.Fallbacks)), p.Fallback)
-		for _, name := range slices.Concat(lists...) {
-			if r.models[name] == nil {
-				problems = append(problems, fmt.Errorf("provider '%s': fallback: %w", p.Name, unknown(name)))
-			}
-		}
-	}
 	if active != "" {
 		problems = append(problems, r.Switch(active))
 	}
@@ -123,7 +113,7 @@ func (r *Registry) Close() {
 }
 
 // Add adds all models of a provider, or none on an error. The first model of
-// all becomes active. Fallback may contain models that are added later.
+// all becomes active. Fallbacks that the registry does not contain are not tried.
 func (r *Registry) Add(p Provider) error {
 	if err := p.Check(); err != nil {
 		return err

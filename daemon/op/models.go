@@ -75,13 +75,13 @@ func (d *Daemon) models() ModelList {
 	r := d.Models()
 	list := ModelList{Active: r.Active(), Models: []Model{}}
 	for _, i := range r.Models() {
-		m := Model{Name: i.Name, Provider: i.Provider, Kind: i.Kind, ContextLimit: i.ContextLimit, Active: i.Active, Fallback: []string{}}
+		m := Model{Name: i.Name, Provider: i.Provider, Kind: i.Kind, ContextLimit: i.ContextLimit, Active: i.Active, Fallback: some(i.Fallback)}
 		if m.Name == config.Offline {
 			m.Kind = config.Offline
 		}
 		for _, p := range d.Setup().Config.Providers {
 			if p.Name == m.Provider {
-				m.BaseURL, m.Fallback = p.BaseURL, append(m.Fallback, p.Fallback...)
+				m.BaseURL = p.BaseURL
 			}
 		}
 		list.Models = append(list.Models, m)

@@ -15,6 +15,7 @@ type workerArgs struct {
 	Interactive bool     `json:"interactive,omitempty" jsonschema:"after its result it waits for messages (route)"`
 	Context     string   `json:"context,omitempty" jsonschema:"fork: it sees this conversation; none, the usual default: only the task"`
 	Dir         string   `json:"dir,omitempty" jsonschema:"working directory; default: that of this conversation"`
+	TaskType    string   `json:"task_type,omitempty" jsonschema:"kind of the task: the configuration selects a model by it"`
 	Skills      []string `json:"skills,omitempty" jsonschema:"your skills whose texts the worker needs"`
 }
 

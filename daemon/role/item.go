@@ -29,9 +29,11 @@ var (
 
 // grant is what the start of work records: who is at its root, and what it may do.
 type grant struct {
-	Sender string     `json:"sender"`
-	Dir    string     `json:"dir,omitempty"`
-	Scope  tool.Scope `json:"scope"`
+	Sender   string     `json:"sender"`
+	Dir      string     `json:"dir,omitempty"`
+	Scope    tool.Scope `json:"scope"`
+	TaskType string     `json:"task_type,omitempty"` // of a worker's task
+	Model    string     `json:"model,omitempty"`     // of the run that thinks in a branch
 }
 
 // grantOf returns the grant that the start of work records. With an error, it permits
@@ -150,6 +152,7 @@ func (w *running) begin(s *agent.Session) (bool, error) {
 func (w *running) adapt(a *agent.Agent) {
 	c := w.r.o.Setup().Config
 	of, _ := c.Agent(a.Name)
+	a.Model = w.model(a.Model)
 	if w.Kind == record.Branch {
 		creator, sender := w.p.Meta().CreatedBy, w.grant.Sender
 		a.Concludes, a.Offers, a.Repeats = true, listed(permitted(c.Origins, branchTools, creator, sender, c.Origins.Scope(creator, sender).Members)), agent.Repeats{Note: 3, Refuse: 5}
@@ -159,6 +162,15 @@ func (w *running) adapt(a *agent.Agent) {
 	a.Concludes, a.Repeats = false, agent.Repeats{Note: 4, Refuse: 7}
 	a.Offers = workerOffers
 	limitSteps(a, &of, c.Roles.Steps.Worker)
+}
+
+// model returns the model of the work, whose agent has its own.
+func (w *running) model(own string) string {
+	c := w.r.o.Setup().Config.Roles
+	if w.Kind == record.Branch {
+		return cmp.Or(c.Models.Branch, w.grant.Model, own)
+	}
+	return cmp.Or(c.TaskModels[w.grant.TaskType], c.Models.Worker, own)
 }
 
 // workerOffers reports whether a worker has a tool that its scope permits.

@@ -275,7 +275,9 @@ func (r *rig) open(mem *faultfs.Mem) {
 	})
 	models, err := model.NewRegistry(model.Network{}, nil, "")
 	r.check(err)
-	r.check(models.AddBackend("script", 100_000, r))
+	for _, name := range []string{"script", "small", "big", "code"} {
+		r.check(models.AddBackend(name, 100_000, r))
+	}
 	r.check(models.Switch("script"))
 	run := agent.NewRunner(models, r.Hooks())
 	run.KeepResult = r.sessions.KeepResult

@@ -4,6 +4,7 @@
 package role
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -156,13 +157,17 @@ func (r *Roles) Start() error {
 }
 
 // For applies an agent's role to the agent, for a run with a creator and a sender that may
-// give work to some members. It returns the run's time limit, or 0.
+// give work to some members. It selects the model of the role, and returns the run's time limit, or 0.
 func (r *Roles) For(a *agent.Agent, creator, sender string, members tool.List) (limit time.Duration) {
 	c := r.o.Setup().Config
 	of, _ := c.Agent(a.Name)
+	if of.Name == config.Cortex {
+		a.Model = cmp.Or(c.Roles.Models.Cortex, a.Model)
+	}
 	if of.Role != Channel || trust.Delegated(creator) {
 		return 0
 	}
+	a.Model = cmp.Or(c.Roles.Models.Channel, a.Model)
 	a.Concludes, a.Repeats = true, agent.Repeats{Note: 2, Refuse: 4}
 	limitSteps(a, &of, c.Roles.Steps.Channel)
 	list := allChannelTools

@@ -59,7 +59,7 @@ func (w *running) prefix() (ms []sessionlog.Message, err error) {
 	setup := w.r.o.Setup()
 	limit := 0
 	if a := setup.Agents[w.Agent]; a != nil {
-		limit = setup.Runner.Models.ContextLimit(a.Model)
+		limit = setup.Runner.Models.ContextLimit(w.model(a.Model))
 	}
 	room := cmp.Or(limit, agent.DefaultThreshold) * 4 * 40 / 100 // bytes
 	from := len(ms)

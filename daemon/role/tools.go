@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -70,6 +71,7 @@ func (r *Roles) branch(ctx context.Context, c tool.Call, args branchArgs) (strin
 	if levelOf(r.o.Setup().Config.Origins, t.Session.CreatedBy, t.Sender) == trust.Untrusted {
 		most = min(most, 1)
 	}
+	o.Model = t.Agent.Model
 	i, err := r.spawn(o, work.Spawn{Kind: record.Branch, Agent: c.Agent, Task: args.Question}, most, t, true)
 	if err != nil {
 		return "", err
@@ -87,6 +89,9 @@ func (r *Roles) spawnWorker(ctx context.Context, c tool.Call, args workerArgs) (
 	}
 	if args.Agent == "" {
 		args.Agent = config.Worker
+	}
+	if o.TaskType, err = r.taskType(args.TaskType); err != nil {
+		return "", err
 	}
 	task, tools, err := r.taskWith(args.Task, args.Skills, c.Scope)
 	if err != nil {
@@ -134,6 +139,20 @@ func (r *Roles) spawnWorker(ctx context.Context, c tool.Call, args workerArgs) (
 		return "", err
 	}
 	return fmt.Sprintf("%s (%s) begins; its result goes to the conversation", i.ID, args.Agent), nil
+}
+
+// taskType returns the type of a task if the configuration has models by type, or else "".
+// The error lists the types.
+func (r *Roles) taskType(name string) (string, error) {
+	models := r.o.Setup().Config.Roles.TaskModels
+	if name == "" || len(models) == 0 {
+		return "", nil
+	}
+	if _, ok := models[name]; !ok {
+		types := strings.Join(slices.Sorted(maps.Keys(models)), ", ")
+		return "", fmt.Errorf("no such task_type: %s: want %s, or omit it", display.Short(display.OneLine(name), 20), clip.Marked(types, maxStatus))
+	}
+	return name, nil
 }
 
 // taskWith returns a task with the texts of the caller's skills, and the tools that all these

@@ -103,7 +103,6 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 	}
 	other := *a
 	a = &other
-	a.Model = cmp.Or(r.Model, a.Model)
 	if dir == "" {
 		dir = m.o.Dir
 	}
@@ -132,6 +131,7 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 	if r.Adapt != nil {
 		r.Adapt(a)
 	}
+	a.Model = cmp.Or(r.Model, a.Model)
 	var broken error
 	for e, err := range s.Runner.Run(ctx, a, l.session, agent.Input{Content: r.Content, Sender: r.Sender, Tag: r.Tag, Request: r.Request, After: r.After, Literal: r.Literal, Depth: r.depth, Stored: r.Begin != nil}) {
 		switch e.Kind {

@@ -25,7 +25,7 @@ const Keep = 31
 const (
 	maxFile    = 8 << 20 // bytes
 	maxRows    = 100     // of a day; further origins count as others
-	maxName    = 128     // bytes of an agent or origin
+	maxName    = 128     // bytes of an agent, origin, or model
 	maxCall    = 1 << 24 // tokens of a call
 	maxCount   = 1 << 50 // of a record in the file
 	maxNoticed = 1000    // limits whose last refusal is known
@@ -67,10 +67,11 @@ func (c *Count) Add(more Count) {
 	c.Runs, c.Prompt, c.Completion = c.Runs+more.Runs, c.Prompt+more.Prompt, c.Completion+more.Completion
 }
 
-// Record is what a payer used on a day.
+// Record is what a payer used on a day: the runs, or the tokens of a model.
 type Record struct {
 	Day string `json:"day"` // YYYY-MM-DD, local
 	Payer
+	Model string `json:"model,omitempty"` // empty: runs, and tokens of older versions
 	Count
 }
 
@@ -130,20 +131,21 @@ func (t *Table) Records() []Record {
 	return append([]Record(nil), t.records...)
 }
 
-// Add counts the tokens of a model call.
-func (t *Table) Add(p Payer, prompt, completion int) {
+// Add counts the tokens of a call of a model.
+func (t *Table) Add(p Payer, model string, prompt, completion int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.count(p, Count{Prompt: int64(max(0, min(prompt, maxCall))), Completion: int64(max(0, min(completion, maxCall)))})
+	t.count(p, clip.Bytes(model, maxName), Count{Prompt: int64(max(0, min(prompt, maxCall))), Completion: int64(max(0, min(completion, maxCall)))})
 }
 
-// count adds to the record of a payer, and stores the records. The caller holds mu.
-func (t *Table) count(p Payer, c Count) {
+// count adds to the record of a payer and a model, and stores the records. The caller
+// holds mu.
+func (t *Table) count(p Payer, model string, c Count) {
 	now := t.now()
 	day, rows, at := DayOf(now), 0, -1
 	for i := range t.records {
 		if r := &t.records[i]; r.Day == day {
-			if rows++; r.Payer == p {
+			if rows++; r.Payer == p && r.Model == model {
 				at = i
 			}
 		}
@@ -151,7 +153,10 @@ func (t *Table) count(p Payer, c Count) {
 	switch {
 	case at >= 0:
 	case rows >= maxRows && p.Origin != others:
-		t.count(Payer{p.Agent, others}, c)
+		if model != "" {
+			model = others
+		}
+		t.count(Payer{p.Agent, others}, model, c)
 		return
 	default:
 		first, last := DayOf(now.AddDate(0, 0, 1-Keep)), DayOf(now.AddDate(0, 0, 1))
@@ -161,7 +166,7 @@ func (t *Table) count(p Payer, c Count) {
 				kept = append(kept, r)
 			}
 		}
-		at, t.records = len(kept), append(kept, Record{Day: day, Payer: p})
+		at, t.records = len(kept), append(kept, Record{Day: day, Payer: p, Model: model})
 	}
 	t.records[at].Add(c)
 	write := func(w io.Writer) error { return json.NewEncoder(w).Encode(t.records) }
@@ -221,7 +226,7 @@ func (t *Table) Admit(p Payer, l Limits, begins bool) error {
 	case begins:
 		t.begun[agent]++
 		t.begun[origin]++
-		t.count(p, Count{Runs: 1})
+		t.count(p, "", Count{Runs: 1})
 	}
 	return nil
 }

@@ -64,10 +64,10 @@ func TestLimits(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		admitted(Limits{Runs: 2, OriginRuns: 2})
-		u.Add(ann, 60, 39)
+		u.Add(ann, "m", 60, 39)
 		admitted(Limits{Tokens: 100})
-		u.Add(Payer{"crab", "user"}, 1, 0) // the limit is that of the agent
-		u.Add(Payer{"other", "user"}, 5000, 0)
+		u.Add(Payer{"crab", "user"}, "m", 1, 0) // the limit is that of the agent
+		u.Add(Payer{"other", "user"}, "m", 5000, 0)
 		refused(Limits{Tokens: 100}, true, `limit of 100 tokens a day of agent "crab"`, "tokens_per_day", time.Minute)
 		refused(Limits{Tokens: 100}, false, "100 tokens", "config.toml", time.Minute)
 		if err := u.Admit(ann, Limits{Tokens: 101}, false); err != nil {
@@ -75,7 +75,7 @@ func TestLimits(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		admitted(Limits{Tokens: 100, Runs: 2, OriginRuns: 2})
-		u.Add(ann, 100, 0)
+		u.Add(ann, "m", 100, 0)
 		refused(Limits{Tokens: 100}, true, "100 tokens", "tokens_per_day", 24*time.Hour)
 		var runs int64
 		for _, r := range u.Records() {
@@ -118,7 +118,7 @@ func TestAdmitModel(t *testing.T) {
 				now = now.Add(time.Duration(random.IntN(40)) * time.Second)
 			case 5, 6, 7:
 				n := random.IntN(400)
-				u.Add(p, n/2, n-n/2)
+				u.Add(p, "m", n/2, n-n/2)
 				past = append(past, reference{now, p, int64(n), false})
 			case 8:
 				if random.IntN(20) == 0 { // restart
@@ -167,14 +167,14 @@ func TestRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		u, _ := table(t, dir, time.Now)
-		u.Add(ann, 1000, 1)
+		u.Add(ann, "m", 1000, 1)
 		u, _ = table(t, dir, time.Now)
 		if err := u.Admit(ann, Limits{Tokens: 1001}, true); Refused(err) == nil {
 			t.Errorf("after a restart: %v", err)
 		}
 		for range Keep + 5 {
 			time.Sleep(24 * time.Hour)
-			u.Add(ann, 1, 1)
+			u.Add(ann, "m", 1, 1)
 		}
 		u, warned := table(t, dir, time.Now)
 		if n := len(u.Records()); n != Keep || len(*warned) > 0 {
@@ -188,13 +188,13 @@ func TestBounds(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Now()
 	u, _ := table(t, dir, func() time.Time { return now })
-	u.Add(ann, -5, 1<<60)
+	u.Add(ann, "m", -5, 1<<60)
 	if r := u.Records()[0]; r.Prompt != 0 || r.Completion != maxCall {
 		t.Errorf("%+v", r)
 	}
 	for i := range 300 {
 		ctx := With(context.Background(), "crab", fmt.Sprintf("tg:%d/%s", i, strings.Repeat("é", 500)))
-		u.Add(PayerOf(ctx), 1, 1)
+		u.Add(PayerOf(ctx), "m", 1, 1)
 	}
 	fi, err := os.Stat(filepath.Join(dir, "usage.json"))
 	if err != nil || fi.Size() > 1<<16 || len(u.Records()) != maxRows+1 {
@@ -229,8 +229,8 @@ func TestGarbage(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "usage.json")
 	u, _ := table(t, dir, time.Now)
-	u.Add(ann, 1, 2)
-	u.Add(Payer{"b", "user"}, 3, 4)
+	u.Add(ann, "m", 1, 2)
+	u.Add(Payer{"b", "user"}, "m", 3, 4)
 	good, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -252,7 +252,7 @@ func TestGarbage(t *testing.T) {
 		if len(*warned) != 1 || len(u.Records()) != 0 || err != nil || !bytes.Equal(kept, text) {
 			t.Fatalf("file %d: warnings %v, records %v, %v", i, *warned, u.Records(), err)
 		}
-		u.Add(ann, 1, 2)
+		u.Add(ann, "m", 1, 2)
 		if list, err := Read(vfs.OS{}, path); err != nil || len(list) != 1 {
 			t.Fatalf("file %d: then %v, %v", i, list, err)
 		}
@@ -263,7 +263,7 @@ func TestGarbage(t *testing.T) {
 func TestNotWritten(t *testing.T) {
 	u, warned := table(t, filepath.Join(t.TempDir(), "absent"), time.Now)
 	for range 3 {
-		u.Add(ann, 50, 0)
+		u.Add(ann, "m", 50, 0)
 	}
 	if err := u.Admit(ann, Limits{Tokens: 150}, true); Refused(err) == nil || len(*warned) != 1 {
 		t.Errorf("%v, warnings %v", err, *warned)

@@ -14,6 +14,7 @@ import (
 	"crabmem/daemon/channel/telegram"
 	"crabmem/daemon/channel/telegram/telegramtest"
 	"crabmem/daemon/op"
+	"crabmem/fuzz/race"
 )
 
 type fields = map[string]any
@@ -272,6 +273,7 @@ func TestReplyOfLateAlbum(t *testing.T) {
 
 // TestCrowd: messages that a group has too many of have no notice, and delay no other chat.
 func TestCrowd(t *testing.T) {
+	race.Skip(t)
 	bubble(t, func(r *rig) {
 		r.groups = []telegram.Group{{ID: -100, Senders: "all"}}
 		r.d.slow = time.Second

@@ -11,6 +11,7 @@ import (
 	"crabmem/daemon/agent"
 	"crabmem/daemon/channel/telegram"
 	"crabmem/daemon/op"
+	"crabmem/fuzz/race"
 )
 
 // story makes the agent answer with some parts.
@@ -58,6 +59,7 @@ func (r *rig) checkPace() (bad []string) {
 // TestPace: a chat has a text a second, and a group, with all topics, 20 a minute. All chats have
 // 30 a second. No text comes later than that.
 func TestPace(t *testing.T) {
+	race.Skip(t)
 	for name, c := range map[string]struct {
 		write func(*rig)
 		texts int

@@ -256,7 +256,7 @@ func (w *world) end(c *oneChat, messages []chatMessage, answer, session string) 
 func TestInterleavedChats(t *testing.T) {
 	runs := 20
 	if testing.Short() {
-		runs = 8
+		runs = 3
 	}
 	if n, err := strconv.Atoi(os.Getenv("CRABMEM_CHATS")); err == nil {
 		runs = n

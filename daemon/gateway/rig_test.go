@@ -26,6 +26,7 @@ import (
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/service/servicetest"
 	"crabmem/daemon/wire"
+	"crabmem/fuzz/race"
 
 	"go.uber.org/goleak"
 )
@@ -42,7 +43,7 @@ type tests struct{ *testing.M }
 func (t tests) Run() int {
 	code := t.M.Run()
 	chosen := flag.Lookup("test.run").Value.String() + flag.Lookup("test.list").Value.String() // not all tests ran
-	if missing := unseen(); code == 0 && chosen == "" && len(missing) > 0 {
+	if missing := unseen(); code == 0 && chosen == "" && !race.Enabled && len(missing) > 0 {   // it skips tests
 		fmt.Println("no test saw these responses: " + strings.Join(missing, ", "))
 		return 1
 	}

@@ -15,6 +15,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/op"
+	"crabmem/fuzz/race"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -149,6 +150,7 @@ func (r *rig) contents() (sum [sha256.Size]byte) {
 // excludes: each field missing, null, of another type, twice, or in other letters. The
 // refusal names the field, and nothing changes.
 func TestShapes(t *testing.T) {
+	race.Skip(t)
 	r := newRig(t)
 	r.model.Func(func(modeltest.Request) modeltest.Reply { return modeltest.Say("x") })
 	r.skill("tidy")

@@ -75,6 +75,10 @@ func (r *chatRights) tools(role, kind string) (list []string) {
 		}
 	}
 	works := r.level == "admin" || r.level == "trusted" && r.has("delegate:worker")
+	branch := memory
+	if r.level != "untrusted" {
+		branch = append(branch, "channel_recall", "docs", "task_create", "task_list", "task_update")
+	}
 	switch {
 	case kind == "worker":
 		list = []string{"outcome", "set_status"}
@@ -82,7 +86,7 @@ func (r *chatRights) tools(role, kind string) (list []string) {
 			list = append(list, "bash", "edit", "list", "read", "write")
 		}
 	case kind == "branch":
-		if list = memory; works {
+		if list = branch; works {
 			list = append(list, "spawn_worker")
 		}
 	case role == "channel":
@@ -96,7 +100,7 @@ func (r *chatRights) tools(role, kind string) (list []string) {
 			list = append(list, "branch")
 		}
 		if kind == "cron" {
-			list = append(list, memory...)
+			list = append(list, branch...)
 		}
 	default:
 		list = append(memory, "ask_user")

@@ -64,6 +64,8 @@ type Options struct {
 	Reaches func(conversation string) error
 	// Network connects to the providers of models.
 	Network model.Network
+	// Docs returns the pages of the manual for agents. nil: there are none.
+	Docs func() []role.Page
 }
 
 // Daemon is an open home. It is safe for concurrent use.
@@ -234,7 +236,7 @@ func (d *Daemon) openAll() error {
 	d.roles = role.New(role.Options{
 		Work: &work.Home{FS: d.fs, Path: d.home, Sessions: d.sessions, Now: d.now, Warn: warn,
 			External: func(agent string) (bool, bool) { return d.roles.IsExternal(agent) }},
-		Version: d.opts.Version, Skill: d.skills.Get, Leaves: d.leaves, Record: d.record,
+		Version: d.opts.Version, Docs: d.docs, Skill: d.skills.Get, Leaves: d.leaves, Record: d.record,
 		Sessions: d.loaded, Setup: d.sessionSetup, Log: d.log, Now: d.now, Publish: d.publishWork, Owe: d.oweWake, Settle: d.settleWake,
 	})
 	d.mcp = mcp.New(mcp.Options{
@@ -348,4 +350,12 @@ func (d *Daemon) Close() error {
 		errs = append(errs, d.lock.Unlock())
 	}
 	return errors.Join(errs...)
+}
+
+// docs returns the pages of the manual.
+func (d *Daemon) docs() []role.Page {
+	if d.opts.Docs == nil {
+		return nil
+	}
+	return d.opts.Docs()
 }

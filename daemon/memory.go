@@ -18,7 +18,6 @@ import (
 	"crabmem/daemon/secret/scan"
 	"crabmem/daemon/space"
 	"crabmem/daemon/tool"
-	"crabmem/daemon/trust"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/search"
 )
@@ -315,11 +314,8 @@ func (d *Daemon) messagesOf(c tool.Call) op.MessageSearcher {
 
 // createdFor selects the identities whose sessions a call may search.
 func (d *Daemon) createdFor(c tool.Call) func(by string) bool {
-	if !c.Scope.Memory.Sessions.All() {
-		return c.Scope.Memory.Sessions.Allows
-	}
-	origins := d.setup().config.Origins
-	return func(by string) bool { return origins.Level(by) == trust.Admin }
+	rules := d.setup().config.Origins
+	return func(by string) bool { return rules.Sees(c.Scope, by) }
 }
 
 func (d *Daemon) searchTool(ctx context.Context, c tool.Call, args searchArgs) (string, error) {

@@ -191,6 +191,7 @@ func (d *Daemon) registerTools(set *tool.Set, c *config.Config) {
 	set.Remote, set.Ready = d.mcp.Listed, d.mcp.Ready
 	set.Add(d.loaded.Tools()...)
 	set.Add(d.cronTool(), d.sendTool())
+	set.Add(d.taskTools()...)
 	set.Add(d.memoryTools()...)
 	hidden := d.hidden(c)
 	d.files.Hide(hidden)

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"sync"
 	"syscall"
 	"time"
 
@@ -95,7 +96,7 @@ func (c *app) daemon(ctx context.Context, log string, verbose bool) (err error) 
 	v, _ := buildVersion()
 	d, err := daemon.Open(daemon.Options{
 		Home: home, Store: store, FS: c.fs, Getenv: c.Getenv, Log: logger, Version: v, Now: c.now, LockWait: c.lockWait,
-		Reaches: func(conversation string) error { return c.reaches(home, conversation) },
+		Reaches: func(conversation string) error { return c.reaches(home, conversation) }, Docs: sync.OnceValue(docPages),
 	})
 	if err != nil {
 		if log != "" {

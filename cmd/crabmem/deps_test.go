@@ -88,7 +88,7 @@ var mayImport = map[string][]string{
 	"daemon/channel":                       {"bm25/clip", "crmem/vfs", "daemon/agent", "daemon/box", "daemon/client", "daemon/config", "daemon/display", "daemon/lazyregexp", "daemon/op", "daemon/role", "daemon/trust"},
 	"daemon/channel/telegram":              {"bm25/clip", "crmem/vfs", "daemon/box", "daemon/channel", "daemon/config", "daemon/errtable", "daemon/trust"},
 	"daemon/channel/telegram/telegramtest": {"daemon/lazyregexp"},
-	"daemon/role":                          {"daemon/usage", "bm25/clip", "daemon/agent", "daemon/config", "daemon/display", "daemon/errtable", "daemon/session", "daemon/skill", "daemon/tool", "daemon/trust", "daemon/work", "daemon/work/external", "sessionlog", "sessionlog/record"},
+	"daemon/role":                          {"bm25", "bm25/analysis", "daemon/usage", "bm25/clip", "daemon/agent", "daemon/config", "daemon/display", "daemon/errtable", "daemon/session", "daemon/skill", "daemon/tool", "daemon/trust", "daemon/work", "daemon/work/external", "sessionlog", "sessionlog/record"},
 	"daemon/work":                          {"bm25/clip", "crmem/vfs", "sessionlog", "sessionlog/record"},
 	"daemon/work/external":                 {"bm25/clip", "daemon/config", "daemon/display", "daemon/process", "daemon/tool", "daemon/work", "sessionlog/record"},
 	"daemon/once":                          {"crmem/vfs", "daemon/journal"},

@@ -104,6 +104,24 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// TestDocPages: agents read the help of each command, and the keys of the configuration.
+func TestDocPages(t *testing.T) {
+	texts := make(map[string]string)
+	for _, p := range docPages() {
+		texts[p.ID] = p.Text
+	}
+	for id, want := range map[string]string{
+		"crabmem": "store and search the memory of AI agents\n\n", "tasks set": "\n  crabmem tasks set NUMBER", "recall": "\nGlobal flags: --", "config": "\n  agents.*.max_iterations: ",
+	} {
+		if !strings.Contains(texts[id], want) {
+			t.Errorf("%s has no %q: %s", id, want, texts[id])
+		}
+	}
+	if len(texts) < 100 {
+		t.Errorf("%d pages", len(texts))
+	}
+}
+
 // TestCommandTable checks the names in the command table, and that the help of a
 // command does not depend on the commands that are built.
 func TestCommandTable(t *testing.T) {

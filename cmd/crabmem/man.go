@@ -9,6 +9,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/config"
 	"crabmem/daemon/display"
+	"crabmem/daemon/role"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -84,6 +85,25 @@ func manPages(root *cobra.Command) []*cobra.Command {
 		pages = append(pages, manPages(cmd)...)
 	}
 	return pages
+}
+
+// docPages returns the help of all commands for agents, and of config its keys. The first line of
+// a page is the summary of its command.
+func docPages() (list []role.Page) {
+	for _, cmd := range manPages(rootCommand(newApp(nil, nil, nil))) {
+		var b strings.Builder
+		b.WriteString(cmd.Short + "\n\n")
+		cmd.SetOut(&b)
+		printHelp(cmd, nil)
+		if cmd.CommandPath() == "crabmem config" {
+			b.WriteString("\nKeys:\n")
+			for _, k := range config.Keys() {
+				b.WriteString("  " + k.Path + ": " + k.String() + "\n")
+			}
+		}
+		list = append(list, role.Page{ID: strings.TrimPrefix(cmd.CommandPath(), "crabmem "), Text: b.String()})
+	}
+	return list
 }
 
 // manPage writes the page of one command with the man macros. It omits the

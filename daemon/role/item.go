@@ -160,7 +160,7 @@ func (w *running) adapt(a *agent.Agent) {
 		return
 	}
 	a.Concludes, a.Repeats = false, agent.Repeats{Note: 4, Refuse: 7}
-	a.Offers = workerOffers
+	a.Offers = func(name string) bool { return workerOffers(name) && (name != TaskUpdate || len(tasksIn(w.Task)) > 0) }
 	limitSteps(a, &of, c.Roles.Steps.Worker)
 }
 
@@ -175,7 +175,7 @@ func (w *running) model(own string) string {
 
 // workerOffers reports whether a worker has a tool that its scope permits.
 func workerOffers(name string) bool {
-	return name == tool.Send || !slices.Contains(allChannelTools, name)
+	return name == tool.Send || !slices.Contains(allChannelTools, name) && !slices.Contains(branchOnly, name)
 }
 
 // event notes a run's progress.

@@ -53,7 +53,7 @@ func mayCall(ids []string, name, worker string) bool {
 			return !has("admin") && !has("trusted") && !has("branch")
 		case SpawnWorker:
 			return !has("admin") && !(has("trusted") && (has("delegate") || worker != "" && has("delegate:"+worker) || worker == "" && has("delegate:worker")))
-		case Route, Cancel, Cron:
+		case Route, Cancel, Cron, ChannelRecall, Docs, TaskCreate, TaskList, TaskUpdate:
 			return !has("admin") && !has("trusted")
 		case tool.Recall:
 			return !has("admin") && !has("trusted") && !has("recall")
@@ -159,7 +159,11 @@ func (o *origins) model(q *request) answer {
 		worker := []string{"", "worker", "coder", "plain"}[o.rand.IntN(4)]
 		id := fmt.Sprint([]string{"w", "b"}[o.rand.IntN(2)], 1+o.rand.IntN(4))
 		name, args := "", ""
-		switch o.rand.IntN(9) {
+		switch o.rand.IntN(11) {
+		case 9:
+			name, args = ChannelRecall, fmt.Sprintf(`{"session":%q}`, tag)
+		case 10:
+			name, args = Docs, fmt.Sprintf(`{"action":"list","query":%q}`, tag)
 		case 8:
 			name, args = Cron, fmt.Sprintf(`{"action":"list","prompt":%q}`, tag)
 		case 0, 1:

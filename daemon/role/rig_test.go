@@ -263,6 +263,9 @@ func (r *rig) open(mem *faultfs.Mem) {
 			}
 			return nil, skill.ErrNotFound
 		},
+		Docs: func() []Page {
+			return []Page{{"recall", "search the store\n\nSearch names and texts.\n"}, {"remember", "write a note\n" + strings.Repeat("line\n", 500)}}
+		},
 		Record: func(text string) string { return strings.ReplaceAll(text, "hunter22", "[secret]") },
 		Owe:    func(string, string, string) error { return nil },
 		Settle: func(string, string) error { return nil },

@@ -10,9 +10,11 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"crabmem/daemon/agent"
 	"crabmem/daemon/config"
@@ -36,6 +38,12 @@ const (
 	Cron        = "cron"
 	SetStatus   = "set_status"
 	Outcome     = "outcome"
+
+	ChannelRecall = "channel_recall"
+	Docs          = "docs"
+	TaskCreate    = "task_create"
+	TaskList      = "task_list"
+	TaskUpdate    = "task_update"
 )
 
 // Channel is the role of an agent that never waits.
@@ -43,7 +51,8 @@ const Channel = "channel"
 
 var (
 	allChannelTools = []string{Branch, SpawnWorker, Route, Cancel, Reply, Skip, Cron, tool.AskUser, tool.Send}
-	branchTools     = []string{SpawnWorker, tool.Recall, tool.Remember, tool.Forget, tool.SessionSearch, tool.Send}
+	branchTools     = append(branchOnly, SpawnWorker, tool.Recall, tool.Remember, tool.Forget, tool.SessionSearch, tool.Send, TaskUpdate)
+	branchOnly      = []string{ChannelRecall, Docs, TaskCreate, TaskList} // a branch has them, and a worker has not
 )
 
 // The prompts are messages before the task or the question of a run.
@@ -64,6 +73,8 @@ type Options struct {
 	Log      *slog.Logger
 	Now      func() time.Time
 	Version  string // of crabmem
+	// Docs returns the pages of the manual, in order.
+	Docs func() []Page
 	// Skill returns a skill that a scope allows.
 	Skill func(scope tool.Scope, name string) (*skill.Skill, error)
 	// Leaves returns an error for a task with a secret, which no other program receives.
@@ -194,7 +205,7 @@ func permitted(rules trust.Rules, list []string, creator, sender string, members
 		switch name {
 		case Branch:
 			return untrusted && !rules.Allows(creator, sender, Branch)
-		case Cron:
+		case Cron, ChannelRecall, Docs, TaskCreate, TaskList, TaskUpdate:
 			return untrusted
 		case SpawnWorker, Route, Cancel:
 			return !works
@@ -233,6 +244,37 @@ func (r *Roles) active(t *agent.Turn) *running {
 func (r *Roles) IsWorker(t *agent.Turn) bool {
 	w := r.active(t)
 	return w != nil && w.Kind == record.Worker
+}
+
+// A Giver is who is at the root of a run: the creator of the session that it is in or that gave
+// out its work, the sender of the message, and the session's agent.
+type Giver struct {
+	Creator, Sender, Agent string
+	Worker                 bool
+	Tasks                  []uint64 // numbers that a worker's own task names, as in "do task 42"
+}
+
+// Giver returns who is at the root of a run.
+func (r *Roles) Giver(t *agent.Turn) Giver {
+	w := r.active(t)
+	switch {
+	case w != nil:
+		return Giver{w.p.Meta().CreatedBy, w.grant.Sender, w.p.Meta().Agent, w.Kind == record.Worker, tasksIn(w.Task)}
+	case t == nil:
+		return Giver{}
+	}
+	return Giver{Creator: t.Session.CreatedBy, Sender: t.Sender, Agent: t.Agent.Name}
+}
+
+// tasksIn returns the numbers after the word task in a text.
+func tasksIn(text string) (list []uint64) {
+	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	for i, word := range words {
+		if n, err := strconv.ParseUint(word, 10, 64); err == nil && i > 0 && words[i-1] == "task" {
+			list = append(list, n)
+		}
+	}
+	return list
 }
 
 // Hooks returns the hooks of roles.

@@ -226,6 +226,15 @@ func (rs Rules) Space(identity string) string {
 	return cmp.Or(rs.find(Origin(identity)).Space, space.OfSender(Origin(identity)))
 }
 
+// Sees reports whether a run with a scope may see the sessions of an identity: an admin's run sees
+// those of all admins, and another run those that its scope names.
+func (rs Rules) Sees(s tool.Scope, createdBy string) bool {
+	if !s.Memory.Sessions.All() {
+		return s.Memory.Sessions.Allows(createdBy)
+	}
+	return rs.Level(createdBy) == Admin
+}
+
 // Scope returns the permissions of a run in which a creator of a session and a
 // sender take part: those that both have.
 func (rs Rules) Scope(creator, sender string) tool.Scope {

@@ -44,7 +44,7 @@ func chatSequence(t *testing.T, seed uint64, made chatBreak) (wrong, steps []str
 // changed must equal the table of trust. CRABMEM_CHAT_SCOPES sets the number of sequences, and
 // CRABMEM_CHAT_SEED the first seed.
 func TestChatScopes(t *testing.T) {
-	count, first := 200, uint64(1)
+	count, first := 100, uint64(1)
 	if testing.Short() || race.Enabled {
 		count = 20
 	}

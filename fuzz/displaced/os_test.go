@@ -59,11 +59,11 @@ func writer(t *testing.T, st start) (osMachine, *exec.Cmd, map[string]string) {
 
 // TestKilledProcess changes the files of a real process and kills the process. It
 // allows only the undetected cells of TestTable. Without CRABMEM_CRASH=full, it runs one
-// cell in 13.
+// cell in 29.
 func TestKilledProcess(t *testing.T) {
 	listed := undetected(t, "in the same boot")
 	counts := map[string]int{}
-	n, step := 0, 13
+	n, step := 0, 29
 	if full() {
 		step = 1
 	}

@@ -43,7 +43,7 @@ func TestFaultMatrix(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	times := rounds(2, 12)
+	times := rounds(1, 12)
 	runs, injected, acked := 0, make(map[string]int), 0
 	codes := make(map[int]int)
 	for _, call := range faultCalls {

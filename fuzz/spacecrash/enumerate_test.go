@@ -92,7 +92,7 @@ func TestErrors(t *testing.T) {
 	runs, bad, _ := crashtest.FailCalls(t, nil, func(yield func(crashtest.FaultJob)) {
 		for i, f := range fault.Faults() {
 			for k, seq := range workloads {
-				if crashtest.Full || (i+k)%16 == 0 {
+				if crashtest.Full || (i+k)%32 == 0 {
 					yield(crashtest.FaultJob{Job: crashtest.Job{Scene: "used", Seq: seq}, Fault: f})
 				}
 			}

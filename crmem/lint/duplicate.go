@@ -46,7 +46,7 @@ type comparer struct {
 // duplicates finds entries with nearly the same text as an earlier one. It does not
 // compare settled pairs.
 func (c *linter) duplicates(settled map[pair]bool) {
-	x := newComparer(c.s)
+	x := newComparer(c.s, func(*crmem.Entry) bool { return true })
 	for i := range x.texts {
 		e := x.texts[i].entry
 		at, share, compared := -1, 0.0, 0
@@ -80,13 +80,52 @@ func (c *linter) duplicate(e, other crmem.Entry, share float64) {
 		arg(other.Name), arg(e.Name), forget(e)), message, other.Name)
 }
 
-// newComparer returns a comparer of the entries with enough words. Its slots are the
+// A Pair is an entry, and the earlier one that has most of its text.
+type Pair struct {
+	Earlier, Later crmem.Entry
+	Share          float64 // of the sequences of 3 words of both texts
+}
+
+// maxPairs limits the earlier entries that Pairs compares exactly with an entry.
+const maxPairs = 25
+
+// Pairs returns the pairs of entries that permit returns true for, ascending by the ID of the
+// later one. Of their sequences of 3 words, at least a share is in both texts. later
+// selects the later entries to compare.
+func Pairs(s *crmem.Store, least float64, permit, later func(*crmem.Entry) bool) (list []Pair) {
+	x := newComparer(s, permit)
+	for i := range x.texts {
+		e := x.texts[i].entry
+		if !later(&e) {
+			continue
+		}
+		found := x.candidates(i)
+		x.mine = sequences(x.mine[:0], metadata.Text(e.Content), 3)
+		best := Pair{Later: e}
+		for _, o := range found[:min(len(found), maxPairs)] {
+			other := x.texts[o.text].entry
+			x.theirs = sequences(x.theirs[:0], metadata.Text(other.Content), 3)
+			if share := shareOf(x.mine, x.theirs); share >= least && share > best.Share {
+				best.Earlier, best.Share = other, share
+			}
+		}
+		if best.Share > 0 {
+			list = append(list, best)
+		}
+	}
+	return list
+}
+
+// newComparer returns a comparer of the permitted entries with enough words. Its slots are the
 // first hashes of each sketch: texts that share most of their hashes share some of
 // these.
-func newComparer(s *crmem.Store) *comparer {
+func newComparer(s *crmem.Store, permit func(*crmem.Entry) bool) *comparer {
 	x := &comparer{}
 	var keys []uint64 // hash and slot
 	for e := range s.All() {
+		if !permit(&e) {
+			continue
+		}
 		if x.mine = wordPairs(x.mine[:0], metadata.Text(e.Content)); len(x.mine) < minWords-1 {
 			continue
 		}
@@ -156,8 +195,13 @@ func (x *comparer) share(i, o int, first bool) float64 {
 		x.mine = wordPairs(x.mine[:0], metadata.Text(x.texts[i].entry.Content))
 	}
 	x.theirs = wordPairs(x.theirs[:0], metadata.Text(x.texts[o].entry.Content))
-	both := common(x.mine, x.theirs)
-	return float64(both) / float64(len(x.mine)+len(x.theirs)-both)
+	return shareOf(x.mine, x.theirs)
+}
+
+// shareOf returns the share of the hashes of both lists, which ascend, that both have.
+func shareOf(a, b []uint64) float64 {
+	both := common(a, b)
+	return float64(both) / float64(len(a)+len(b)-both)
 }
 
 // newSketch returns the sketch of hashes, which ascend.
@@ -213,18 +257,26 @@ func common(a, b []uint64) (n int) {
 	return n
 }
 
-// wordPairs appends a hash of each pair of adjacent words of a text, ascending and
-// each once. Case and punctuation do not count. In scripts without spaces, each
+// wordPairs returns the sequences of 2 words.
+func wordPairs(hashes []uint64, text string) []uint64 { return sequences(hashes, text, 2) }
+
+// sequences appends a hash of each sequence of 2 or 3 adjacent words of a text, ascending
+// and each once. Case and punctuation do not count. In scripts without spaces, each
 // character is a word.
-func wordPairs(hashes []uint64, text string) []uint64 {
+func sequences(hashes []uint64, text string, n int) []uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
-	last, word := uint64(0), uint64(offset)
+	before, last, word := uint64(0), uint64(0), uint64(offset)
 	end := func() {
 		if word == offset {
 			return
 		}
-		if last != 0 {
+		if n == 2 && last != 0 {
 			hashes = append(hashes, mix(last*prime^word))
+		} else if before != 0 {
+			hashes = append(hashes, mix((before*prime^last)*prime^word))
+		}
+		if n > 2 {
+			before = last
 		}
 		last, word = word, offset
 	}

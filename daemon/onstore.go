@@ -26,7 +26,7 @@ func (d *Daemon) onStore(r *request, f func(op.Store) error) error {
 	}
 	return use(r.Space, func(s *crmem.Store) error {
 		return f(op.Store{
-			Store: s, As: r.as, By: crmem.By(r.By), Guard: d.guardOf(r), Semantic: d.semantic, Messages: d.messagesFor(&r.as), Now: d.now, Sessions: sessions,
+			Store: s, FS: d.fs, As: r.as, By: crmem.By(r.By), Guard: d.guardOf(r), Semantic: d.semantic, Messages: d.messagesFor(&r.as), Now: d.now, Sessions: sessions,
 			NoHistory: d.setup().config.History == crmem.HistoryOff,
 			Purged:    func() error { return d.forgetPurged(s, r.Space) },
 		})

@@ -55,6 +55,7 @@ func commandTable() []command {
 		{"unpin", unpinCommand, needsStore},
 		{"context", contextCommand, needsStore},
 		{"tasks", tasksCommand, needsStore},
+		{"cortex", cortexCommand, needsStore},
 		{"list", listCommand, needsStore},
 		{"show", showCommand, needsStore},
 		{"edit", editCommand, needsStore},

@@ -75,7 +75,7 @@ func (s *store) open() error {
 	o.LockWait = s.o.Step()
 	f, err := s.o.Open(s.o.Path, &o)
 	if err == nil {
-		s.local = op.Store{Store: f, Guard: s.o.Guard, Semantic: s.o.Semantic, Messages: s.o.Messages, Now: s.o.Options.Now}
+		s.local = op.Store{Store: f, FS: s.o.Options.FS, Guard: s.o.Guard, Semantic: s.o.Semantic, Messages: s.o.Messages, Now: s.o.Options.Now}
 	}
 	return err
 }
@@ -260,7 +260,7 @@ func (r *reader) Call(ctx context.Context, row *op.Row, in, out any, part func()
 		return nil // else the files give the reason of the error
 	}
 	return r.Read(func(s *crmem.Store) error {
-		return op.Store{Store: s, Semantic: r.o.Semantic, Messages: r.o.Messages, Now: r.o.Options.Now}.Call(ctx, row, in, out, part)
+		return op.Store{Store: s, FS: r.o.Options.FS, Semantic: r.o.Semantic, Messages: r.o.Messages, Now: r.o.Options.Now}.Call(ctx, row, in, out, part)
 	})
 }
 

@@ -79,6 +79,17 @@ func (j *File[T]) Append(r *T) error {
 	return err
 }
 
+// Sync makes the appended records durable.
+func (j *File[T]) Sync() error {
+	if j.file == nil {
+		return nil
+	}
+	if err := j.file.Sync(); err != nil {
+		return err
+	}
+	return j.fs.SyncDir(filepath.Dir(j.path))
+}
+
 // Replace replaces the records of the file.
 func (j *File[T]) Replace(list iter.Seq[T]) error {
 	err := j.Close()

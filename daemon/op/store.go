@@ -8,6 +8,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/fusion"
+	"crabmem/crmem/vfs"
 	"crabmem/sessionlog"
 )
 
@@ -29,6 +30,8 @@ type Store struct {
 	Sessions func() ([]sessionlog.Info, error)
 	// NoHistory reports that the store keeps no history.
 	NoHistory bool
+	// FS has the store's file. nil: vfs.OS.
+	FS vfs.FS
 	// Purged, if set, is called after texts were removed permanently.
 	Purged func() error
 }

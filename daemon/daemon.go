@@ -85,6 +85,7 @@ type Daemon struct {
 	crons    *cron.Table
 	firing   *scheduler
 	skills   *skill.Set
+	summing  *agent.Background // summaries of agents with a role
 	files    *tool.Files
 	mcp      *mcp.Manager
 
@@ -218,6 +219,7 @@ func (d *Daemon) openAll() error {
 		d.log.Warn("ignored a skill", "error", err)
 	})
 	d.files = tool.NewFiles(d.fs, d.hidden(s))
+	d.summing = agent.NewBackground()
 	d.loaded = session.New(session.Options{
 		FS: d.fs, Home: d.home, Dir: d.dir, Log: d.log, Now: d.now, Logs: d.sessions, Space: d.writeSpace,
 		Own:    func(agent string) string { return d.spacesOf(agent)[0] },
@@ -315,6 +317,7 @@ func (d *Daemon) stop(ctx context.Context) {
 	}
 	if d.loaded != nil {
 		d.loaded.Stop(ctx, errStopping)
+		d.summing.Stop()
 	}
 }
 

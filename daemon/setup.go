@@ -66,6 +66,7 @@ func (d *Daemon) build(c *config.Config) error {
 	hooks := agent.Hooks{RegisterTools: func(set *tool.Set) { d.registerTools(set, c) }}.Then(d.hooks()).Then(d.roles.Hooks()).Then(d.opts.Hooks)
 	s.runner = agent.NewRunner(models, hooks)
 	s.runner.KeepResult = d.loaded.KeepResult
+	s.runner.Background, s.runner.Tiers = d.summing, agent.Tiers(c.Compaction)
 	s.runner.BeforeSummary, s.runner.Archive, s.runner.Record, s.runner.Redact = d.loaded.BeforeSummary, d.loaded.Archive, d.record, d.redaction
 	d.mcp.Set(d.mcpServers(c))
 	d.skills.Use(SkillDirs(c))

@@ -210,6 +210,30 @@ func (s *Session) Compactions() ([]Compaction, error) {
 	return all, scan.Err
 }
 
+// Span returns the numbers of the first and the last line that the next compaction
+// replaces.
+func (l *Log) Span() (first, last int64, err error) {
+	s, err := l.dir.Read(l.ID())
+	if err != nil {
+		return 0, 0, err
+	}
+	defer s.Close()
+	from, _, err := s.LastMarker()
+	if err != nil {
+		return 0, 0, err
+	}
+	for n, err := range s.Lines(from) {
+		if err != nil {
+			return 0, 0, err
+		}
+		if first == 0 {
+			first = n.Number + 1
+		}
+		last = n.Number
+	}
+	return first, last, nil
+}
+
 // compactionAfter returns the n-th compaction. Its range begins after line number.
 func compactionAfter(n int, number int64, l *line.Raw) Compaction {
 	if !l.Unended {

@@ -158,6 +158,7 @@ type Session struct {
 type Summary struct {
 	Number int // from 1
 	Text   string
+	Late   bool // another marker came first: it is in no marker
 }
 
 // Runner runs agents. Its fields are set before the first run and stay.
@@ -165,6 +166,11 @@ type Runner struct {
 	Models *model.Registry
 	Tools  *tool.Set
 	Hooks  Hooks
+
+	// Background makes the summaries of agents with a role, at these tiers. nil: they
+	// compact as others do.
+	Background *Background
+	Tiers      Tiers
 
 	// BeforeSummary is called before a summary is written to a session's log.
 	// An error prevents the compaction. It may be nil.

@@ -343,7 +343,7 @@ func TestCompaction(t *testing.T) {
 		r.want("events", events, "start early=true echo", `start early=false echo{"text":"a result"}`, "result a result failed=false", "complete",
 			"compacted what was said as crab_user_1-1", "text the answer", `done 1 "the answer"`)
 		r.want("file", r.kept(), "user what was said", "assistant the answer")
-		if len(archived) != 1 || archived[0] != (Summary{1, "what was said"}) {
+		if len(archived) != 1 || archived[0] != (Summary{Number: 1, Text: "what was said"}) {
 			t.Errorf("archived %v", archived)
 		}
 		// The model received the complete conversation, with its instructions.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"crabmem/bm25/clip"
@@ -104,7 +105,13 @@ func shortened(ms []sessionlog.Message, room int) []sessionlog.Message {
 		}
 		short[i] = m
 	}
-	for limit := 4 << 10; limit >= 32 && Size(short) > room; limit /= 2 {
+	return squeezed(short, room, 4<<10)
+}
+
+// squeezed truncates texts to at most limit bytes, and to half of them until the messages
+// have room bytes. It changes short.
+func squeezed(short []sessionlog.Message, room, limit int) []sessionlog.Message {
+	for ; limit >= 32 && Size(short) > room; limit /= 2 {
 		for i := range short {
 			m := &short[i]
 			// The last quarter keeps four times as much.
@@ -112,7 +119,7 @@ func shortened(ms []sessionlog.Message, room int) []sessionlog.Message {
 			if i >= len(short)*3/4 {
 				n *= 4
 			}
-			m.Content = cut(m.Content, n)
+			m.Content, m.ReasoningContent = cut(m.Content, n), cut(m.ReasoningContent, n)
 			if len(m.ToolCalls) > 0 {
 				calls := make([]sessionlog.ToolCall, len(m.ToolCalls))
 				for j, c := range m.ToolCalls {
@@ -165,22 +172,32 @@ func (r *Runner) Compact(ctx context.Context, a *Agent, s *Session, o CompactOpt
 	if summary, err = r.Summarize(ctx, a, s, o); err != nil {
 		return "", "", err
 	}
+	n := s.Compactions
+	archive, err = r.mark(a, s, summary, len(s.Messages))
+	if s.Compactions == n {
+		return "", "", err
+	}
+	return summary, archive, err
+}
+
+// mark replaces the messages before from by a summary, as Compact does.
+func (r *Runner) mark(a *Agent, s *Session, summary string, from int) (archive string, err error) {
+	tail := slices.Clone(s.Messages[from:])
 	if s.Log != nil {
 		if r.BeforeSummary != nil {
 			if err := r.BeforeSummary(s); err != nil {
-				return "", "", fmt.Errorf("record pending archive: %w", err)
+				return "", fmt.Errorf("record pending archive: %w", err)
 			}
 		}
-		if err := s.Log.Compact(summary); err != nil {
-			return "", "", fmt.Errorf("write session: %w", err)
+		if err := s.Log.Compact(summary, tail...); err != nil { // ◄ the commit point of the compaction
+			return "", fmt.Errorf("write session: %w", err)
 		}
 	}
 	s.Compactions++
-	s.Messages = []sessionlog.Message{{Role: record.RoleUser, Content: summary}}
+	s.Messages = append([]sessionlog.Message{{Role: record.RoleUser, Content: summary}}, tail...)
 	s.Streamed, s.Failed = "", false
 	s.Unarchived = append(s.Unarchived, Summary{Number: s.Compactions, Text: summary})
-	archive, err = r.ArchivePending(a, s)
-	return summary, archive, err
+	return r.ArchivePending(a, s)
 }
 
 // ArchivePending writes the summaries that are in the log and not in the store,
@@ -205,7 +222,7 @@ func (t *turn) archive() {
 // count records the size of the context and sends it as an event.
 func (t *turn) count(u *model.Usage) {
 	e := TokenUsage{Limit: t.Models.ContextLimit(t.Agent.Model)}
-	if u != nil && u.Prompt > 0 {
+	if u != nil && u.Prompt > 0 && t.short == nil { // else a later request has more text
 		e.Prompt, e.Completion = u.Prompt, u.Completion
 	} else {
 		last := t.Session.Messages[len(t.Session.Messages)-1:]
@@ -244,8 +261,13 @@ func (t *turn) now() int {
 	return t.full + Size(t.Session.Messages[min(t.counted, len(t.Session.Messages)):])/bytesPerToken
 }
 
-// compactIfFull compacts after a step that filled the context.
-func (t *turn) compactIfFull(ctx context.Context) {
+// compactIfFull compacts after a step that filled the context. ends is set after the last
+// step of a run.
+func (t *turn) compactIfFull(ctx context.Context, ends bool) {
+	if t.tiered() {
+		t.compactInTiers(ctx, ends)
+		return
+	}
 	limit := t.limit()
 	if limit == 0 || t.noCompact || t.now() <= limit {
 		return

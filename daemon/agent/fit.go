@@ -1,11 +1,13 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"crabmem/bm25/clip"
@@ -40,8 +42,10 @@ func (t *turn) shorten(name, text string) string {
 }
 
 // fit measures the next request of an agent with a role. If the request does not fit the
-// model's context, fit compacts the session; the error means that it still does not fit.
+// model's context, fit compacts the session, then truncates texts in the request; the error
+// means that it still does not fit.
 func (t *turn) fit(ctx context.Context) error {
+	t.short = nil
 	if t.Agent.Offers == nil {
 		return nil
 	}
@@ -52,10 +56,22 @@ func (t *turn) fit(ctx context.Context) error {
 	if t.counted == 0 {
 		t.full, t.counted = t.estimate(), len(t.Session.Messages)
 	}
-	if t.now() > room && !t.noCompact && t.Agent.CompactThreshold > 0 {
+	switch w := t.window(); {
+	case t.tiered():
+		if float64(t.now()) > float64(w)*cmp.Or(t.Tiers, DefaultTiers).Emergency {
+			t.emergency(w)
+		}
+	case t.now() > room && !t.noCompact && t.Agent.CompactThreshold > 0:
 		t.compact(ctx)
 	}
-	if n := t.now(); n > room {
+	n := t.now()
+	if over := n - room; over > 0 && t.tiered() {
+		left := Size(t.Session.Messages) - over*bytesPerToken
+		if t.short = squeezed(slices.Clone(t.Session.Messages), left, maxResult); Size(t.short) <= left {
+			return nil
+		}
+	}
+	if n > room {
 		return fmt.Errorf("%w: about %d tokens, and the context of the model has %d; the request was not sent", model.ErrOverflow, n, room)
 	}
 	return nil

@@ -95,6 +95,7 @@ type turn struct {
 	full      int                  // tokens of the context, as far as known
 	counted   int                  // messages of the session that are in full
 	noCompact bool                 // it failed, or did not help
+	short     []sessionlog.Message // in place of the session's, in the next request; nil: none
 	guard     guard
 	last      bool   // the step has no tools, and ends the run
 	nudge     string // the text of Hooks.Again for the next step
@@ -156,6 +157,9 @@ func (t *turn) run(ctx context.Context) (Stop, error) {
 	if answered {
 		return Answered, nil
 	}
+	if t.tiered() {
+		t.commit()
+	}
 	if t.Tools.Ready != nil {
 		t.Tools.Ready(ctx, t.Scope())
 	}
@@ -173,7 +177,7 @@ func (t *turn) run(ctx context.Context) (Stop, error) {
 			if !t.last {
 				t.nudge = t.Hooks.again(&t.Turn, m.Content)
 			}
-			t.compactIfFull(ctx)
+			t.compactIfFull(ctx, t.nudge == "")
 			if t.nudge == "" {
 				return Answered, nil
 			}
@@ -200,7 +204,7 @@ func (t *turn) run(ctx context.Context) (Stop, error) {
 			}
 			return Answered, nil
 		}
-		t.compactIfFull(ctx)
+		t.compactIfFull(ctx, false)
 	}
 	return Exhausted, fmt.Errorf("%w: %d steps", ErrExhausted, t.Agent.MaxIterations)
 }
@@ -218,8 +222,7 @@ func (t *turn) step(ctx context.Context) (sessionlog.Message, error) {
 	if errors.Is(err, model.ErrOverflow) && !m.began() && !t.noCompact && t.Agent.CompactThreshold > 0 {
 		// The estimate was too low. Compact once per turn, and never repeat text
 		// that the user has seen.
-		t.compact(ctx)
-		if !t.noCompact {
+		if t.compactOverflow(ctx); !t.noCompact {
 			t.noCompact = true
 			m, err = t.stream(ctx)
 		}
@@ -325,9 +328,13 @@ func (t *turn) request() model.Request {
 	if t.system != "" {
 		ms = append(ms, sessionlog.Message{Role: record.RoleSystem, Content: t.system})
 	}
-	ms = append(ms, t.Session.answered(t.newest)...)
+	s := *t.Session
+	if t.short != nil {
+		s.Messages = t.short
+	}
+	ms = append(ms, s.answered(t.newest)...)
 	ms = append(ms, t.injected...)
-	ms = append(ms, t.Session.Messages[t.newest:]...)
+	ms = append(ms, s.Messages[t.newest:]...)
 	if t.nudge != "" {
 		ms = append(ms, sessionlog.Message{Role: record.RoleUser, Content: t.nudge})
 	}

@@ -78,6 +78,7 @@ type Config struct {
 	Ask              Ask
 	Delegate         Delegate
 	Roles            Roles
+	Compaction       Compaction
 	Sessions         Sessions
 	Hooks            Hooks
 	Cron             Cron
@@ -98,6 +99,9 @@ type Config struct {
 	// and variables without their key, and agents with an invalid file.
 	Broken Problems
 }
+
+// Compaction has the shares of the window at which agents with a role compact.
+type Compaction struct{ Background, Urgent, Emergency float64 }
 
 // Identity is a file of instructions.
 type Identity struct {

@@ -123,6 +123,11 @@ func (c *Config) rows() []row {
 
 		{"fallbacks", &c.Fallbacks, tree{}, nil, texts, "models to try if this one fails, at most 3; in place of the fallback of its provider"},
 
+		{"compaction.background", &c.Compaction.Background, 0.80, nil, 0,
+			"share of the window, the smaller one of 1.25 compact_threshold and the model's context, above which an agent with a role summarizes in the background"},
+		{"compaction.urgent", &c.Compaction.Urgent, 0.85, nil, 0, "above it, the fallback model writes half as much, unless a summary is being written"},
+		{"compaction.emergency", &c.Compaction.Emergency, 0.95, nil, 0, "above it, without a model, the last messages of the user and the newest steps stay"},
+
 		{"env", &c.Env, tree{}, nil, 0, "variable of all MCP servers and workers"},
 
 		{"tcp.listen", &c.TCP.Listen, eg{"127.0.0.1:6688"}, nil, restart, "enables TCP"},

@@ -90,6 +90,14 @@ func (r *Registry) Check(model string) error {
 	return err
 }
 
+// Fallback returns the first fallback of a model that the registry contains, or the model.
+func (r *Registry) Fallback(model string) string {
+	if list, err := r.candidates(model); err == nil && len(list) > 1 {
+		return list[1].name
+	}
+	return model
+}
+
 // each calls a request's models, one after the other, until one responds or begins to.
 // Models that cool come last. standIn is the name of a model that is not the requested
 // one. The error is that of the requested model, or of the model that began.

@@ -161,6 +161,11 @@ func TestFallback(t *testing.T) {
 			if err := r.Remove("gone"); err != nil {
 				t.Fatal(err)
 			}
+			for model, want := range map[string]string{"first": "second", "second": "second", "": "second", "gone": "gone"} {
+				if got := r.Fallback(model); got != want {
+					t.Errorf("the fallback of %q is %q, want %q", model, got, want)
+				}
+			}
 			res, err := r.Send(t.Context(), ask("?"))
 			if stream {
 				res, err = collect(t, r, ask("?"))

@@ -123,6 +123,12 @@ func (m *Manager) Archive(a *agent.Agent, s *agent.Session, sum agent.Summary) (
 	}
 	was, _ := m.archived(s.Log.ID())
 	meta := s.Log.Meta()
+	if sum.Late { // the file does not count it
+		if a.Memory {
+			name, err = m.addArchive(m.archiveSpace(meta.Agent, s.Scope), s.Log, sum)
+		}
+		return name, err
+	}
 	in := m.recordedSpace(&was, &meta, sum.Number)
 	if a.Memory {
 		if name, err = m.addArchive(in, s.Log, sum); err != nil {
@@ -146,6 +152,10 @@ func (m *Manager) addArchive(in string, log *sessionlog.Log, sum agent.Summary) 
 		return "", nil
 	}
 	meta := log.Meta()
+	content, err := m.archiveContent(log.ID(), sum)
+	if err != nil {
+		return "", err
+	}
 	aliases := []string{meta.Agent, meta.CreatedBy}
 	if meta.Title != "" {
 		aliases = append(aliases, meta.Title)
@@ -153,19 +163,46 @@ func (m *Manager) addArchive(in string, log *sessionlog.Log, sum agent.Summary) 
 	by := crmem.By{Agent: meta.Agent, Session: log.ID(), Origin: clip.Bytes(meta.CreatedBy, crmem.MaxActorField)}
 	err = m.o.Space(in, func(s *crmem.Store) error {
 		name = fmt.Sprintf("%s-%d", log.ID(), sum.Number)
+		if sum.Late {
+			name += ".late"
+		}
+		base := name
 		for n := 2; ; n++ {
-			err := s.Apply(by, crmem.Add{Name: name, Content: sum.Text, Aliases: aliases, Kind: crmem.Archive})
+			err := s.Apply(by, crmem.Add{Name: name, Content: content, Aliases: aliases, Kind: crmem.Archive})
 			if !errors.Is(err, crmem.ErrExists) {
 				return err
 			}
 			// Get also finds aliases. After an error, the entry is empty.
-			if e, _ := s.Get(name); e.Name == name && e.Content == sum.Text {
+			if e, _ := s.Get(name); e.Name == name && e.Content == content {
 				return nil
 			}
-			name = fmt.Sprintf("%s-%d.%d", log.ID(), sum.Number, n)
+			name = fmt.Sprintf("%s.%d", base, n)
 		}
 	})
 	return name, err
+}
+
+// archiveContent returns the content of the entry for a summary. Of the marker of an agent
+// with a role, it is the newest summary, with the lines that this summary covers and the
+// name of the archive before it.
+func (m *Manager) archiveContent(id string, sum agent.Summary) (string, error) {
+	text, ok := agent.NewestSummary(sum.Text)
+	if !ok {
+		return sum.Text, nil
+	}
+	if sum.Late {
+		return text, nil
+	}
+	all, err := m.compactions(id)
+	if err != nil || sum.Number > len(all) {
+		return text, err
+	}
+	c := all[sum.Number-1]
+	head := fmt.Sprintf("---\nlines: %d-%d\n", c.FirstLine, c.LastLine)
+	if sum.Number > 1 {
+		head += fmt.Sprintf("after: %s-%d\n", id, sum.Number-1)
+	}
+	return head + "---\n\n" + text, nil
 }
 
 // unarchived returns the summaries of a session that may not be in the store. If

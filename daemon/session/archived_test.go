@@ -44,6 +44,48 @@ func TestArchivedFile(t *testing.T) {
 	})
 }
 
+// TestArchiveOfRole archives the markers of an agent with a role: the newest summary of
+// each, with its lines and the archive before. A crash before the entry changes nothing. A
+// late summary is not counted.
+func TestArchiveOfRole(t *testing.T) {
+	bubble(t, func(r *rig) {
+		a := &agent.Agent{Memory: true}
+		l, err := r.Create(sessionlog.Meta{Agent: "crab", CreatedBy: "user"}, "", "", tool.Unbounded())
+		r.check(err)
+		s := &agent.Session{Log: l.log, Scope: tool.Unbounded()}
+		const first = "Summaries of the conversation so far. The newest is the last.\n\n## Summary crab_user_1-1\n\none"
+		later := sessionlog.Message{Role: "user", Content: "later"}
+		r.check(l.log.Append(sessionlog.Message{Role: "user", Content: "hi"}, sessionlog.Message{Role: "assistant", Content: "hello"}, later))
+		r.check(l.log.Compact(first, later))
+		r.check(l.log.Append(sessionlog.Message{Role: "assistant", Content: "well"}))
+		r.check(l.log.Compact(first + "\n\n## Summary crab_user_1-2\n\ntwo"))
+		want := map[string]string{"crab_user_1-1": "---\nlines: 2-4\n---\n\none", "crab_user_1-2": "---\nlines: 8-8\nafter: crab_user_1-1\n---\n\ntwo", "crab_user_1-3.late": "three"}
+		all, err := r.compactions(l.log.ID())
+		r.check(err)
+		for range 2 { // the second time as after a crash before the file archived/ID
+			for _, sum := range r.unarchived(l.log.ID(), all, true) {
+				_, err := r.Archive(a, s, sum)
+				r.check(err)
+			}
+			r.check(r.setArchived(l.log.ID(), archiveState{}))
+		}
+		r.check(r.setArchived(l.log.ID(), archiveState{done: 2}))
+		name, err := r.Archive(a, s, agent.Summary{Number: 3, Text: strings.Replace(first, "-1\n\none", "-3\n\nthree", 1), Late: true})
+		r.check(err)
+		if got, _ := r.archived(l.log.ID()); name != "crab_user_1-3.late" || got.done != 2 {
+			r.t.Errorf("%s, %+v", name, got)
+		}
+		for name, content := range want {
+			if e, err := r.store.Get(name); err != nil || e.Content != content || e.Kind != crmem.Archive {
+				r.t.Errorf("%s: %+v, %v", name, e, err)
+			}
+		}
+		if n := r.store.Len(); n != len(want) {
+			r.t.Errorf("%d entries", n)
+		}
+	})
+}
+
 // TestArchiveAddsASummaryOnce archives a summary in stores that have entries with its
 // name.
 func TestArchiveAddsASummaryOnce(t *testing.T) {
@@ -118,9 +160,9 @@ func TestUnarchived(t *testing.T) {
 		want     string
 		after    string
 	}{
-		{"0", true, "[{1 a} {2 b}]", "0"}, {"1", true, "[{2 b}]", "1"}, {"2", false, "[]", "2"}, {"1 -", true, "[{2 b}]", "1 -"},
-		{"", true, "[]", ""}, {"", false, "[{2 b}]", "1"}, {"3", false, "[{2 b}]", "1"}, {"3", true, "[]", "3"},
-		{"x", false, "[{2 b}]", "1"}, {"-1", true, "[]", "-1"}, {"1 ../x", true, "[]", "1 ../x"}, {"2 a b", true, "[]", "2 a b"},
+		{"0", true, "[{1 a false} {2 b false}]", "0"}, {"1", true, "[{2 b false}]", "1"}, {"2", false, "[]", "2"}, {"1 -", true, "[{2 b false}]", "1 -"},
+		{"", true, "[]", ""}, {"", false, "[{2 b false}]", "1"}, {"3", false, "[{2 b false}]", "1"}, {"3", true, "[]", "3"},
+		{"x", false, "[{2 b false}]", "1"}, {"-1", true, "[]", "-1"}, {"1 ../x", true, "[]", "1 ../x"}, {"2 a b", true, "[]", "2 a b"},
 	} {
 		bubble(t, func(r *rig) {
 			name := r.archivedFile("s")

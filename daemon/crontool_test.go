@@ -22,6 +22,7 @@ import (
 	"crabmem/daemon/session"
 	"crabmem/daemon/space"
 	"crabmem/daemon/trust"
+	"crabmem/sessionlog"
 )
 
 // scripts is a model that calls a tool if a message is NAME ARGUMENTS, and says the result
@@ -31,10 +32,20 @@ type scripts struct {
 	took   []model.Request
 	takes  time.Duration
 	answer string // to messages; "": done
+
+	summary string // of each session, after a minute; "": an error
 }
 
-func (s *scripts) Send(context.Context, model.Request) (*model.Response, error) {
-	return nil, fmt.Errorf("no summaries here")
+func (s *scripts) Send(ctx context.Context, _ model.Request) (*model.Response, error) {
+	if s.summary == "" {
+		return nil, fmt.Errorf("no summaries here")
+	}
+	select {
+	case <-time.After(time.Minute):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return &model.Response{Message: sessionlog.Message{Role: "assistant", Content: s.summary}, Finish: "stop"}, nil
 }
 
 func (s *scripts) Stream(ctx context.Context, q model.Request) iter.Seq2[model.Chunk, error] {

@@ -227,7 +227,7 @@ func (d *Daemon) openAll() error {
 		Allow: d.allow, Rules: approval.Rules{Home: d.home, Users: userHomes(), Profile: tool.CanView},
 		Kind:  func(err error) string { return reported(err).Kind },
 		Setup: d.sessionSetup, Admit: d.admit,
-		InUse: func(id string) error { return d.roles.InUse(id) },
+		InUse: func(id string) error { return d.roles.InUse(id) }, Rewrites: d.summing.Drop,
 		Role: func(a *agent.Agent, creator, sender string, members tool.List) time.Duration {
 			return d.roles.For(a, creator, sender, members)
 		},

@@ -1,13 +1,18 @@
 package daemon
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/op"
@@ -93,5 +98,44 @@ func TestNoToolErases(t *testing.T) {
 	}
 	if n == 0 {
 		t.Error("a tool removed the history of an entry")
+	}
+}
+
+// TestPurgeDuringSummary purges a text from a session, also after a summary of the session
+// began or ended in the background. No later line contains the text.
+func TestPurgeDuringSummary(t *testing.T) {
+	const text = "plantedword"
+	for _, after := range []time.Duration{time.Second, 2 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			fs := faultfs.NewMem()
+			d, m := channel(t, fs, "compact_threshold = 20000\n")
+			defer d.Close()
+			m.summary = "the word is " + text
+			d.say(t, "user", text+strings.Repeat(" filler", 11_000))
+			time.Sleep(after)
+			synctest.Wait()
+			const id = "crab_user_1"
+			lines := 0
+			err := d.loaded.WithIdle(t.Context(), id, func() (err error) {
+				lines, err = d.sessions.Purge(id, text)
+				return err
+			})
+			if err != nil || lines != 1 {
+				t.Fatal(lines, err)
+			}
+			time.Sleep(2 * time.Minute)
+			for range 2 {
+				d.say(t, "user", "more")
+			}
+			s, err := d.sessions.Read(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			b, err := vfs.ReadFile(fs, s.Path, 1<<20)
+			if err != nil || bytes.Contains(b, []byte(text)) {
+				t.Errorf("after %v: the file contains the text (%v)", after, err)
+			}
+		})
 	}
 }

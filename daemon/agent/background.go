@@ -32,6 +32,7 @@ type pending struct {
 	frozen int    // number of messages that it covers
 	last   string // the last of them
 	urgent bool
+	cancel func() // from the beginning of the request
 
 	done, reported bool
 	text           string
@@ -101,6 +102,9 @@ func (b *Background) claim(s *Session, urgent bool) *pending {
 func (b *Background) run(ctx context.Context, p *pending, r *Runner, a *Agent, frozen *Session) {
 	ctx, cancel := context.WithTimeout(context.WithValue(context.WithoutCancel(ctx), turnKey{}, (*Turn)(nil)), backgroundTimeout)
 	stop := context.AfterFunc(b.ctx, cancel)
+	b.mu.Lock()
+	p.cancel = cancel
+	b.mu.Unlock()
 	b.running.Go(func() { // until the summary is complete, the time is over, or Stop cancels it
 		defer cancel()
 		defer stop()
@@ -125,4 +129,17 @@ func (b *Background) take(s *Session) *pending {
 		delete(b.of, s.key())
 	}
 	return p
+}
+
+// Drop forgets a session's summary, and cancels it if it is not complete: it may contain
+// texts that are then removed from the session.
+func (b *Background) Drop(session string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := b.of[session]; p != nil {
+		if p.cancel != nil {
+			p.cancel()
+		}
+		delete(b.of, session)
+	}
 }

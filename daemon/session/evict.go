@@ -165,16 +165,18 @@ func (m *Manager) WithIdle(ctx context.Context, id string, f func() error) error
 	if err != nil {
 		return err
 	}
-	if l == nil {
-		return f()
+	if l != nil {
+		if !l.slot.TryAcquire(1) {
+			return &errtable.Error{HTTP: http.StatusConflict, Kind: "busy", Message: "session " + id + " has an active run", Fix: "wait for it to end, or cancel it"}
+		}
+		l.kill(ErrKilled)
+		m.asks.cancel(l.id)
+		m.closeLog(l)
+		l.slot.Release(1)
 	}
-	if !l.slot.TryAcquire(1) {
-		return &errtable.Error{HTTP: http.StatusConflict, Kind: "busy", Message: "session " + id + " has an active run", Fix: "wait for it to end, or cancel it"}
+	if m.o.Rewrites != nil {
+		m.o.Rewrites(id)
 	}
-	l.kill(ErrKilled)
-	m.asks.cancel(l.id)
-	m.closeLog(l)
-	l.slot.Release(1)
 	return f()
 }
 

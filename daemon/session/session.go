@@ -28,7 +28,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Options configure a Manager. All fields but Role, InUse, and AskUser are required.
+// Options configure a Manager. All fields but Role, InUse, Rewrites, and AskUser are required.
 type Options struct {
 	FS   vfs.FS
 	Home string // contains archived/
@@ -49,6 +49,9 @@ type Options struct {
 	Admit func(p usage.Payer, begins bool) error
 	// InUse returns an error if work uses a session's files. It may be nil.
 	InUse func(id string) error
+	// Rewrites is called before the file of a session changes or is removed in another
+	// way than by messages. It may be nil.
+	Rewrites func(id string)
 	// AskUser asks a run's user. It returns false for a run whose questions end with it.
 	AskUser func(ctx context.Context, t *agent.Turn, questions []agent.Question) (result string, did bool, err error)
 	// Forget is called when a session closes; Ran after each run.

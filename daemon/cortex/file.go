@@ -170,8 +170,22 @@ func (b *Book) Answer(n int, accept bool, now time.Time) error {
 // key identifies a proposal whatever its number.
 func (p *Proposal) key() string { return fmt.Sprint(p.Kind, p.IDs, p.Was) }
 
-// notes returns the notes of a proposal, and sets their names. The error is ErrChanged if
-// one is not as it was.
+// Name sets the names of the notes that the store has.
+func (p *Proposal) Name(s *crmem.Store) { _, _ = p.find(s) }
+
+// find is notes for a store.
+func (p *Proposal) find(s *crmem.Store) ([]crmem.Entry, error) {
+	entries := make(map[uint64]crmem.Entry)
+	for e := range s.All() {
+		if slices.Contains(p.IDs, e.ID) {
+			entries[e.ID] = e
+		}
+	}
+	return p.notes(entries)
+}
+
+// notes returns a proposal's notes, and sets their names. The error is ErrChanged if one is
+// not as it was.
 func (p *Proposal) notes(entries map[uint64]crmem.Entry) (list []crmem.Entry, err error) {
 	p.Names = nil
 	for i, id := range p.IDs {

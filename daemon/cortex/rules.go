@@ -78,8 +78,8 @@ func (b *Book) Pass(s *crmem.Store, now time.Time, skip func(name string) bool) 
 	return slices.DeleteFunc(b.Open(s), func(p Proposal) bool { return p.N <= before }), nil
 }
 
-// window returns the IDs of the notes of a pass, and the ID with which the next pass
-// begins, or 0 after the last note.
+// window returns the IDs of a pass's notes, and the ID with which the next pass begins, or
+// 0 after the last note.
 func (b *Book) window(s *crmem.Store, permit func(*crmem.Entry) bool) (ids map[uint64]bool, next uint64) {
 	ids = make(map[uint64]bool)
 	for e := range s.All() {
@@ -122,8 +122,8 @@ func stale(s *crmem.Store, now time.Time, window map[uint64]bool, inbound map[ui
 	return list
 }
 
-// value returns the importance of a note, from 0 to 1: that of its metadata or type, less
-// with the time since its change, and more with reads and links.
+// value returns a note's importance, from 0 to 1. base comes from its metadata or type; the
+// time since its change reduces it, and reads and links raise it.
 func value(base float64, changed, read time.Duration, inbound int) float64 {
 	v := base * (1 - min(0.05*changed.Hours()/24, 0.5)) * (1 + 0.05*float64(min(inbound, 4)))
 	if read < 7*day {
@@ -134,16 +134,10 @@ func value(base float64, changed, read time.Duration, inbound int) float64 {
 	return min(v, 1)
 }
 
-// Ops returns the operations that apply a proposal, and sets the names of its notes. The
-// error is ErrChanged if a note is not as it was.
+// Ops returns the operations that apply a proposal, and sets its notes' names. The error is
+// ErrChanged if a note is not as it was.
 func (p *Proposal) Ops(s *crmem.Store) ([]crmem.Op, error) {
-	entries := make(map[uint64]crmem.Entry)
-	for e := range s.All() {
-		if slices.Contains(p.IDs, e.ID) {
-			entries[e.ID] = e
-		}
-	}
-	notes, err := p.notes(entries)
+	notes, err := p.find(s)
 	if err != nil {
 		return nil, err
 	}
@@ -173,8 +167,8 @@ func (p *Proposal) Ops(s *crmem.Store) ([]crmem.Op, error) {
 	return []crmem.Op{crmem.Remove{Name: last.Name}, crmem.Update{Name: first.Name, Content: content, Aliases: aliases}}, nil
 }
 
-// merged returns a content with the texts of two notes, or with one if they are the same. It has
-// the metadata of the first, and what only the second has.
+// merged returns a content with both notes' texts, or with one if they are the same. It has
+// the first note's metadata, and the fields that only the second has.
 func merged(first, second string) (string, error) {
 	a, _, _ := metadata.Parse(first)
 	b, _, _ := metadata.Parse(second)

@@ -64,12 +64,9 @@ var AnswerProposal = Add(errtable.Store, Op[Store, ProposalAnswer, Answered]{
 			if out.Proposal, err = b.Find(in.Number); err != nil {
 				return err
 			}
-			if in.Accept {
-				_, err = s.Update(ctx, out.Ops) // one batch; the answer follows
-			} else if _, err = out.Ops(s.Store); errors.Is(err, cortex.ErrChanged) {
-				err = nil
-			}
-			if err != nil {
+			if !in.Accept {
+				out.Name(s.Store)
+			} else if _, err = s.Update(ctx, out.Ops); err != nil { // one batch; the answer follows
 				return err
 			}
 			return b.Answer(in.Number, in.Accept, s.now())

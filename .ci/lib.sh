@@ -169,7 +169,7 @@ affected() {
       fi
     done
   done | sort -u)
-  go list -test -f '{{if .ForTest}}{{else}}{{.ImportPath}} {{join .Deps " "}}{{end}}' "${@:2}" |
+  go list -test -f '{{if not .ForTest}}{{.ImportPath}} {{join .Deps " "}}{{end}}' "${@:2}" |
     awk -v changed="$changed" '
       BEGIN { n = split(changed, list, "\n"); for (i = 1; i <= n; i++) c[list[i]] = 1 }
       { p = $1; sub(/\.test$/, "", p)

@@ -63,11 +63,13 @@ func (l *loader) agents(c *Config, top *section, models, workers map[string]plac
 	known, members := append(modelNames(c), Offline), slices.AppendSeq(slices.Clone(names), maps.Keys(workers))
 	for _, name := range names {
 		a, broken := all[name], len(l.broken)
-		if m := a.agent.Model; m != "" && m != Offline && models[m].f == nil && !a.broken {
-			a.model.unknown(m, known, "agent '%s': no provider has the model '%s'", name, short(m))
-		}
-		if m := a.agent.CompactModel; m != "" && m != Offline && models[m].f == nil && !a.broken {
-			a.compact.unknown(m, known, "agent '%s': compact_model: no provider has the model '%s'", name, short(m))
+		for _, m := range []struct {
+			name, key string
+			at        place
+		}{{a.agent.Model, "", a.model}, {a.agent.CompactModel, "compact_model: ", a.compact}} {
+			if m.name != "" && m.name != Offline && models[m.name].f == nil && !a.broken {
+				m.at.unknown(m.name, known, "agent '%s': %sno provider has the model '%s'", name, m.key, short(m.name))
+			}
 		}
 		for i, m := range a.agent.Members {
 			if all[m] == nil && workers[m].f == nil && !a.broken {

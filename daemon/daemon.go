@@ -64,7 +64,7 @@ type Options struct {
 	Reaches func(conversation string) error
 	// Network connects to the providers of models.
 	Network model.Network
-	// Docs returns the pages of the manual for agents. nil: there are none.
+	// Docs returns the pages of the manual for agents. It may be nil.
 	Docs func() []role.Page
 }
 

@@ -31,8 +31,8 @@ func (d *Daemon) taskTools() []tool.Tool {
 	return list
 }
 
-// onBoard calls f with the store of a run's board, unless the space of a remote sender is still
-// empty and f only reads it. needs is the memory tool that the scope must permit.
+// onBoard calls f with the store of a run's board, unless f only reads and the sender's space is
+// still empty. needs is the memory tool that the scope must permit.
 func (d *Daemon) onBoard(ctx context.Context, c tool.Call, needs string, f func(op.Store) error) error {
 	t := agent.TurnOf(ctx)
 	if t == nil || t.Session.Log == nil {

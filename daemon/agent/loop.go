@@ -95,7 +95,7 @@ type turn struct {
 	full      int                  // tokens of the context, as far as known
 	counted   int                  // messages of the session that are in full
 	noCompact bool                 // it failed, or did not help
-	short     []sessionlog.Message // in place of the session's, in the next request; nil: none
+	short     []sessionlog.Message // for the next request, in place of the session's; nil: those
 	guard     guard
 	last      bool   // the step has no tools, and ends the run
 	nudge     string // the text of Hooks.Again for the next step

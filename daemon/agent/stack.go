@@ -17,7 +17,7 @@ const (
 // stackedOne is a summary with the name of its archive.
 type stackedOne struct{ name, text string }
 
-// archiveName returns the name of the archive of the n-th summary.
+// archiveName returns the n-th archive's name.
 func archiveName(s *Session, n int) string {
 	id := "session"
 	if s.Log != nil {
@@ -26,9 +26,9 @@ func archiveName(s *Session, n int) string {
 	return fmt.Sprintf("%s-%d", id, n)
 }
 
-// stacked returns the text of the n-th marker: text on top of the summaries in earlier, the
-// text of the marker before. It omits the oldest ones to have at most room bytes, and cuts
-// text if that is not enough.
+// stacked returns the n-th marker's text: the summaries in earlier, the marker before, and then
+// text. It omits the oldest ones to have at most room bytes, and cuts text if that is not
+// enough.
 func stacked(s *Session, earlier string, n int, text string, room int) string {
 	list := parseStack(earlier)
 	if len(list) == 0 && earlier != "" {

@@ -47,7 +47,7 @@ const (
 	maxWord     = 32 // bytes of an unknown status or priority in a Task
 )
 
-// ErrInvalid is wrapped by an error of a value, and ErrStep by one of a change of the status.
+// Errors of invalid values wrap ErrInvalid. Errors of status changes wrap ErrStep.
 var (
 	ErrInvalid = errors.New("invalid task")
 	ErrStep    = errors.New("not a step")
@@ -90,7 +90,7 @@ func (t *Task) Checked() (n int) {
 	return n
 }
 
-// Title returns the title of a task by the name of its entry.
+// Title returns a task's title by its entry's name.
 func Title(name string) (title string, ok bool) {
 	title, ok = strings.CutPrefix(name, Prefix)
 	return title, ok && title != ""

@@ -100,7 +100,7 @@ func (r *Registry) Fallback(model string) string {
 
 // each calls a request's models, one after the other, until one responds or begins to.
 // Models that cool come last. standIn is the name of a model that is not the requested
-// one. The error is that of the requested model, or of the model that began.
+// one. The error is the requested model's, or that of the model that began.
 func (r *Registry) each(ctx context.Context, q Request, call func(b Backend, q *Request, standIn string) (begun bool, err error)) error {
 	list, err := r.candidates(q.Model)
 	if err != nil {

@@ -32,7 +32,7 @@ type Registry struct {
 	// tokens, which are estimated if the model does not report them. It may be nil.
 	Spent func(ctx context.Context, model string, prompt, completion int)
 	// Cooldown is how long a model is tried after its fallbacks once it reached a rate
-	// limit, unless the provider requests another time. 0 is none.
+	// limit, unless the provider requests another time. With 0 there is no cooldown.
 	Cooldown time.Duration
 
 	network Network

@@ -94,7 +94,7 @@ type TaskChange struct {
 func (in *TaskChange) Validate() error { return taskError(in.Change.Validate()) }
 
 // The rows need the permission to write, even to list tasks: identities have a board only in their own
-// space, and untrusted identities have none.
+// space, and untrusted identities have no board.
 
 var ListTasks = Add(errtable.Store, Op[Store, TaskQuery, TaskList]{
 	Name: "tasks.list", Does: "List the tasks of the board.", Effect: Reads, Need: NeedWrite, Path: "GET /v1/tasks",

@@ -15,7 +15,7 @@ import (
 	"crabmem/daemon/tool"
 )
 
-// A Page is a page of the manual. The first line of its text describes it.
+// A Page is a page of the manual. Its text's first line describes it.
 type Page struct{ ID, Text string }
 
 // Limits of the tool docs.
@@ -24,7 +24,7 @@ const (
 	defaultDocs  = 200 // lines
 	maxDocs      = 400
 	maxQuery     = 1 << 10  // bytes
-	maxDocsBytes = 15 << 10 // of the lines of a page: a larger result goes to a file
+	maxDocsBytes = 15 << 10 // of a page's lines: a larger result goes to a file
 )
 
 type docsArgs struct {

@@ -32,7 +32,7 @@ func (r *Roles) tools() []tool.Tool {
 		tool.New(Skip, "End this run without an answer: the message was not for you. Only if several people speak in this conversation.", r.skip),
 		tool.New(SetStatus, "Say in a few words what you do.", r.setStatus),
 		tool.New(Outcome, "Report the result of your task, and end.", r.report),
-		tool.New(ChannelRecall, "Read earlier lines of this conversation, of another one of yours, or of those that an archive summarizes.", r.channelRecall).Reader(),
+		tool.New(ChannelRecall, "Read earlier lines: of this conversation, of another conversation of yours, or the lines that an archive summarizes.", r.channelRecall).Reader(),
 		tool.New(Docs, "List and read the manual of crabmem, the program that runs you.", r.docs).Reader(),
 	}
 	for i := range list {

@@ -38,8 +38,8 @@ type recallArgs struct {
 // errNotYours is the error for a session that does not exist, and for one of others.
 var errNotYours = errors.New("not a session of yours")
 
-// channelRecall returns lines of the run's own conversation, or of another one of the agent that
-// the run's identities may see.
+// channelRecall returns lines of the run's conversation, or of another conversation of the agent
+// that the run's identities may see.
 func (r *Roles) channelRecall(ctx context.Context, c tool.Call, args recallArgs) (string, error) {
 	o, t, err := r.originOf(ctx, c)
 	if err != nil {
@@ -81,8 +81,8 @@ func (r *Roles) channelRecall(ctx context.Context, c tool.Call, args recallArgs)
 	return p.read(ctx, s)
 }
 
-// archiveOf returns the session and the number of a compaction by the name of its archive: ID-2, or
-// ID-2.3 if the name was taken.
+// archiveOf returns a compaction's session and number by its archive's name: ID-2, or ID-2.3 if the
+// name was taken.
 func archiveOf(name string) (id string, number int) {
 	i := strings.LastIndexByte(name, '-')
 	if i < 1 {

@@ -49,8 +49,8 @@ type Options struct {
 	Admit func(p usage.Payer, begins bool) error
 	// InUse returns an error if work uses a session's files. It may be nil.
 	InUse func(id string) error
-	// Rewrites is called before the file of a session changes or is removed in another
-	// way than by messages. It may be nil.
+	// Rewrites is called before a session's file is removed or changes, other than by
+	// new messages. It may be nil.
 	Rewrites func(id string)
 	// AskUser asks a run's user. It returns false for a run whose questions end with it.
 	AskUser func(ctx context.Context, t *agent.Turn, questions []agent.Question) (result string, did bool, err error)

@@ -131,7 +131,7 @@ func (t *Table) Records() []Record {
 	return append([]Record(nil), t.records...)
 }
 
-// Add counts the tokens of a call of a model.
+// Add counts the tokens of a model call.
 func (t *Table) Add(p Payer, model string, prompt, completion int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -123,7 +123,7 @@ func crashAt(t *testing.T, s script, call int, kill bool, mistake control) (bad 
 			}
 		}
 		disk, calls := r.m, 0
-		r.m.Hook = func(c faultfs.Call) error {
+		r.m.SetHook(func(c faultfs.Call) error {
 			if isRead[c.Op] || c.Op == "unlock" || c.Op == "lock" && strings.Contains(c.Name, "channel-") {
 				return nil // a crash before it is a crash before the next change
 			}
@@ -144,13 +144,13 @@ func crashAt(t *testing.T, s script, call int, kill bool, mistake control) (bad 
 				r.api.Queue("getUpdates", slices.Repeat([]telegramtest.Fault{telegramtest.NoConnection}, 12)...)
 			}
 			return syscall.EIO
-		}
+		})
 		s.send(r)
 		if err := r.stop(); err != nil && !hit {
 			t.Errorf("channel: %v", err)
 		}
 		synctest.Wait()
-		r.m.Hook = nil
+		r.m.SetHook(nil)
 		if hit {
 			r.api.Clear("getUpdates")
 			r.m = disk

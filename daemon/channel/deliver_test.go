@@ -110,7 +110,7 @@ func deliverCrash(t *testing.T, call int, kill bool, mistake control) (bad strin
 		r.start()
 		disk, calls := r.m, 0
 		var mu sync.Mutex
-		r.m.Hook = func(c faultfs.Call) error {
+		r.m.SetHook(func(c faultfs.Call) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if !hit && !slices.Contains([]string{"create", "write", "sync", "rename", "remove", "syncdir", "mkdir"}, c.Op) || c.Op == "unlock" {
@@ -126,14 +126,14 @@ func deliverCrash(t *testing.T, call int, kill bool, mistake control) (bad strin
 			}
 			hit = true
 			return syscall.EIO
-		}
+		})
 		_ = deliver(r.m, "tg:7", "c5.1", "news")
 		time.Sleep(3 * time.Second)
 		if err := r.stop(); err != nil && !hit {
 			t.Errorf("channel: %v", err)
 		}
 		synctest.Wait()
-		r.m.Hook = nil
+		r.m.SetHook(nil)
 		r.m = disk
 		spoil(t, r.m, mistake)
 		r.start()

@@ -105,12 +105,12 @@ func TestFullDisk(t *testing.T) {
 	bubble(t, func(r *rig) {
 		var full atomic.Bool // of two goroutines
 		full.Store(true)
-		r.m.Hook = func(c faultfs.Call) error {
+		r.m.SetHook(func(c faultfs.Call) error {
 			if full.Load() && c.Op == "write" && strings.Contains(c.Name, "/telegram/") {
 				return syscall.ENOSPC
 			}
 			return nil
-		}
+		})
 		r.start()
 		r.api.Text(7, "hello")
 		time.Sleep(time.Hour)

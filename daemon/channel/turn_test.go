@@ -143,7 +143,7 @@ func TestStopAfterRestart(t *testing.T) {
 		synctest.Wait()
 		r.api.Text(7, "2")
 		synctest.Wait()
-		r.m.Hook = func(c faultfs.Call) error {
+		r.m.SetHook(func(c faultfs.Call) error {
 			if c.Op != "write" {
 				return nil
 			}
@@ -151,11 +151,11 @@ func TestStopAfterRestart(t *testing.T) {
 				return syscall.EIO // the last change before the crash added it
 			}
 			return nil
-		}
+		})
 		r.api.Text(7, "/stop")
 		synctest.Wait()
 		r.restart()
-		r.m.Hook = nil
+		r.m.SetHook(nil)
 		r.want("The next message begins a session.", "Stopped. The messages that waited are dropped.")
 		r.api.Text(7, "3")
 		time.Sleep(time.Minute)

@@ -329,12 +329,12 @@ func TestComponentOfAConfiguredName(t *testing.T) {
 		w.portFile("one", "1001")
 		w.Set(nil)
 		time.Sleep(time.Second)
-		w.fs.Hook = func(c faultfs.Call) error {
+		w.fs.SetHook(func(c faultfs.Call) error {
 			if c.Op == "readdir" {
 				return syscall.EIO
 			}
 			return nil
-		}
+		})
 		w.Set([]Server{{Name: "one", URL: "http://127.0.0.1:1002/mcp"}})
 		time.Sleep(time.Second)
 		all := w.view(tool.Unbounded())

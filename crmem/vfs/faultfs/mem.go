@@ -34,7 +34,7 @@ import (
 type Mem struct {
 	// Hook, if not nil, is called before each primitive call, with no lock
 	// held. If it returns an error, the call fails; see [Fault]. Set it while
-	// no call is running.
+	// no call is running, or with SetHook.
 	Hook func(Call) error
 
 	// Now returns modification times; nil means time.Now. Set it before the
@@ -133,17 +133,24 @@ func (m *Mem) now() time.Time {
 	return time.Now()
 }
 
+// SetHook sets [Mem.Hook] while other goroutines use m.
+func (m *Mem) SetHook(hook func(Call) error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.Hook = hook
+}
+
 // enter counts a primitive call and calls the hook. It returns the fault to
 // inject, or nil. The caller must not hold mu.
 func (m *Mem) enter(op, name string, size int) *Fault {
 	m.mu.Lock()
 	m.calls++
-	n := m.calls
+	n, hook := m.calls, m.Hook
 	m.mu.Unlock()
-	if m.Hook == nil {
+	if hook == nil {
 		return nil
 	}
-	err := m.Hook(Call{N: n, Op: op, Name: name, Size: size})
+	err := hook(Call{N: n, Op: op, Name: name, Size: size})
 	if err == nil {
 		return nil
 	}

@@ -115,6 +115,9 @@ func Owner(fi fs.FileInfo) (uid int, known bool) {
 	return int(st.Uid), true
 }
 
+// OnlyOwner reports whether the mode of a file gives no other user access.
+func OnlyOwner(fi fs.FileInfo) bool { return fi.Mode().Perm()&0o077 == 0 }
+
 // IsPrivate reports whether only this user may change a file: no other user owns it,
 // and neither its group nor others may write it.
 func IsPrivate(fi fs.FileInfo) bool {

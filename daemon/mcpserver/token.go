@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
@@ -77,7 +76,7 @@ func readToken(fsys vfs.FS, file string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if fi.Mode().IsRegular() && fi.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
+	if fi.Mode().IsRegular() && !vfs.OnlyOwner(fi) {
 		return "", &errtable.Error{Exit: errtable.ExitPermission, Kind: "permission", Path: file, Message: fmt.Sprintf("%s has mode %04o: others may have read the token", file, fi.Mode().Perm()),
 			Fix: "remove the file to get a new token, or run chmod 600 " + errtable.ShellWord(file)}
 	}

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"crabmem/crmem/vfs"
@@ -156,7 +155,7 @@ func (s *Store) readPrivate(name string, limit int64) ([]byte, error) {
 	case known && uid != os.Geteuid():
 		refused.Message = fmt.Sprintf("%s belongs to user %d, but crabmem runs as user %d", name, uid, os.Geteuid())
 		refused.Fix = "run chown on the file, or set another home with --home or CRABTALK_HOME"
-	case runtime.GOOS != "windows" && fi.Mode().Perm()&0o077 != 0:
+	case !vfs.OnlyOwner(fi):
 		refused.Message = fmt.Sprintf("other users can access %s: mode %04o", name, fi.Mode().Perm())
 		refused.Fix = "run chmod 600 " + errtable.ShellWord(name) + ", and replace the secrets if another user may have read them"
 	default:

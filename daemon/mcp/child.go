@@ -81,8 +81,9 @@ func (c *child) end(err error) error {
 	}
 	c.Close() //nolint:errcheck // a pipe
 	c.process.Stop(grace, grace)
-	c.process.Close()
+	c.process.Drain(grace / 10)
 	c.readers.Wait()
+	c.process.Close()
 	if !alone || err == nil {
 		return err
 	}

@@ -101,6 +101,16 @@ func (p *Process) Stop(wait, grace time.Duration) {
 	<-p.Exited
 }
 
+// Drain has the readers of Out and Err end: after what an ended program wrote, or after a time
+// if another process has the files open.
+func (p *Process) Drain(wait time.Duration) {
+	for _, f := range []*os.File{p.Out, p.Err} {
+		if f.SetReadDeadline(time.Now().Add(wait)) != nil { // no deadlines on this system
+			f.Close()
+		}
+	}
+}
+
 // Close closes Out and Err: readers of them end.
 func (p *Process) Close() {
 	p.Out.Close()

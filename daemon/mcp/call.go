@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -76,6 +77,11 @@ func (m *Manager) run(ctx context.Context, c tool.Call, name string, args json.R
 	return t.call(ctx, args)
 }
 
+// Settle returns when every server is connected or has failed, or some seconds later.
+func (m *Manager) Settle(ctx context.Context) {
+	m.settle(ctx, func(string) bool { return true }, func() bool { return !slices.ContainsFunc(m.servers(), func(s *server) bool { return !s.settled() }) })
+}
+
 // settle returns when enough is true, or when every permitted server is
 // connected or has failed. It first looks for new components, and tries each
 // disconnected server again.
@@ -83,8 +89,8 @@ func (m *Manager) settle(ctx context.Context, permit func(server string) bool, e
 	if enough() {
 		return
 	}
-	if m.o.Run != "" {
-		m.scan()
+	if of := cmp.Or(m.o.Over, m); of.o.Run != "" {
+		of.scan()
 	}
 	for _, s := range m.servers() {
 		if permit(s.Name) {
@@ -93,13 +99,14 @@ func (m *Manager) settle(ctx context.Context, permit func(server string) bool, e
 	}
 	late := time.After(settle)
 	for {
-		next := m.changes()
+		next, over := m.changes(), m.o.Over.changes()
 		waiting := slices.ContainsFunc(m.servers(), func(s *server) bool { return permit(s.Name) && !s.settled() })
 		if enough() || !waiting {
 			return
 		}
 		select {
 		case <-next:
+		case <-over:
 		case <-late:
 			return
 		case <-ctx.Done():

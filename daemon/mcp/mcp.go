@@ -68,6 +68,8 @@ type Options struct {
 	// Leaves returns an error for arguments that must not be sent to a server, unless the
 	// server may receive secrets. It may be nil.
 	Leaves func(arguments string) error
+	// Over has servers that the Manager's own add to, and hide by name. It may be nil.
+	Over *Manager
 	// Changed is called when Resources changes. It may be called at any time,
 	// from a separate goroutine.
 	Changed func()
@@ -202,7 +204,15 @@ func (m *Manager) servers() []*server {
 	defer m.mu.Unlock()
 	byName := func(a, b *server) int { return cmp.Compare(a.Name, b.Name) }
 	list := slices.SortedFunc(maps.Values(m.configured), byName)
-	return append(list, slices.SortedFunc(maps.Values(m.components), byName)...)
+	list = append(list, slices.SortedFunc(maps.Values(m.components), byName)...)
+	if m.o.Over != nil {
+		for _, s := range m.o.Over.servers() {
+			if m.configured[s.Name] == nil {
+				list = append(list, s)
+			}
+		}
+	}
+	return list
 }
 
 // changed makes a change, wakes waiting calls, and notifies the daemon if the
@@ -226,8 +236,11 @@ func (m *Manager) changed(change func()) {
 	}
 }
 
-// changes returns a channel that is closed at the next change.
+// changes returns a channel that is closed at the next change. Without a Manager, it is nil.
 func (m *Manager) changes() <-chan struct{} {
+	if m == nil {
+		return nil
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.change

@@ -12,7 +12,7 @@ import (
 type Remember struct {
 	Name    string   `json:"name"`
 	Content string   `json:"content"`
-	Aliases []string `json:"aliases"` // nil keeps the present aliases
+	Aliases []string `json:"aliases,omitzero"` // nil keeps the present aliases
 	// Metadata, if set, is applied to Content and the content of the note at the time
 	// of the write, see [metadata.Edit.Apply]. If nil, Content is stored unchanged.
 	Metadata *metadata.Edit `json:"metadata,omitempty"`

@@ -80,6 +80,12 @@ func (c *linter) duplicate(e, other crmem.Entry, share float64) {
 		arg(other.Name), arg(e.Name), forget(e)), message, other.Name)
 }
 
+// Repeats reports whether two contents are near duplicates.
+func Repeats(a, b string) bool {
+	mine, theirs := wordPairs(nil, metadata.Text(a)), wordPairs(nil, metadata.Text(b))
+	return min(len(mine), len(theirs)) >= minWords-1 && shareOf(mine, theirs) >= same
+}
+
 // A Pair is an entry, and the earlier one that has most of its text.
 type Pair struct {
 	Earlier, Later crmem.Entry

@@ -88,7 +88,8 @@ var checks = []check{
 	}},
 }
 
-func (c *Cron) check() error {
+// Check returns an error for an entry that cannot run.
+func (c *Cron) Check() error {
 	for _, k := range checks {
 		if err := k.check(c); err != nil {
 			return err

@@ -57,6 +57,9 @@ type Cron struct {
 	// adds them to the conversation's session.
 	Deliver string
 	Wake    bool
+	// Workspace is the path of the workspace that has the entry, and Name its name there. Such an
+	// entry is in no table.
+	Workspace, Name string
 }
 
 // MaxFailures in a row stop an entry until its schedule changes, it is recreated, or the
@@ -187,7 +190,7 @@ func (t *Table) replace(next parsed) error {
 // Create adds an entry and returns it with its id: one more than the greatest
 // there was since the table was opened.
 func (t *Table) Create(c Cron) (Cron, error) {
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return Cron{}, err
 	}
 	if err := c.checkFires(); err != nil {
@@ -243,7 +246,7 @@ func (t *Table) Bind(id, session uint64, file string) error {
 	}
 	c := e.cron
 	c.Session, c.SessionFile = session, file
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return err
 	}
 	return t.change(c, e.above()+c.encode()+e.below())

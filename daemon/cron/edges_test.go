@@ -79,7 +79,7 @@ func TestSkillCharacters(t *testing.T) {
 	for r := rune(0); r < 300; r++ {
 		for _, skill := range []string{string(r), "m" + string(r), string(r) + "m"} {
 			c := Cron{Schedule: "@daily", Skill: skill}
-			if err := c.check(); (err == nil) != strings.ContainsRune(valid, r) {
+			if err := c.Check(); (err == nil) != strings.ContainsRune(valid, r) {
 				t.Errorf("skill %q: %v", skill, err)
 			}
 		}

@@ -32,9 +32,17 @@ type Dir struct {
 	Links bool
 }
 
+// Installed returns the directory of the skills that were installed into a home.
+func Installed(home string) Dir {
+	return Dir{Path: filepath.Join(home, ".crabmem", "managed", "skills"), Tier: Managed}
+}
+
 // Set is the skills in some directories. Each method reads the disk, so it sees
 // all changes. A Set is safe for concurrent use.
 type Set struct {
+	// Check, if set, is called after a skill was read, and its error is the result.
+	Check func() error
+
 	fsys vfs.FS
 	warn func(error)
 
@@ -128,6 +136,11 @@ func (s *Set) read(f *found) (*Skill, error) {
 	b, err := readFront(root, f.rel, true)
 	if err := errors.Join(err, root.Close()); err != nil {
 		return nil, unreadable(f.File, err)
+	}
+	if s.Check != nil {
+		if err := s.Check(); err != nil {
+			return nil, err
+		}
 	}
 	sk, err := Parse(f.File, b)
 	if err != nil {

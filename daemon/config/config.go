@@ -79,8 +79,10 @@ type Config struct {
 	Delegate         Delegate
 	Roles            Roles
 	Compaction       Compaction
+	Cortex           struct{ Synthesis time.Duration } // 0: no bulletin
 	Sessions         Sessions
 	Hooks            Hooks
+	HubSources       []HubSource
 	Cron             Cron
 	Limits           Limits
 	TCP              TCP
@@ -99,9 +101,6 @@ type Config struct {
 	// and variables without their key, and agents with an invalid file.
 	Broken Problems
 }
-
-// Compaction has the shares of the window at which agents with a role compact.
-type Compaction struct{ Background, Urgent, Emergency float64 }
 
 // Identity is a file of instructions.
 type Identity struct {
@@ -129,6 +128,8 @@ type Agent struct {
 	CompactPrompt    string // the text, "" = the built-in one
 	CompactTokens    int    // that a summary may have; 0 = the built-in limit
 	CompactModel     string // of summaries; "" = that of the role compactor
+	Flush            bool   // the model stores notes before a summary
+	FlushPrompt      string // the text, "" = the built-in one
 	TokensPerDay     int    // 0 = no limit
 	RunsPerMinute    int    // 0 = no limit
 	Memory           bool
@@ -315,6 +316,7 @@ type loader struct {
 	secretsErr error          // of reading the store
 
 	placeholders bool // replace secrets and unset variables
+	inWorkspace  bool // refuse secrets and variables
 }
 
 func open(fsys vfs.FS, home string, getenv func(string) string) (*loader, error) {

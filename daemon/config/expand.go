@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"unicode"
 
@@ -21,6 +20,10 @@ const secretPrefix = "secret:"
 // text secret:NAME, and ${secret:NAME} in a text, are replaced by the secret NAME.
 // The text is never part of a message: it may be a secret.
 func (l *loader) expand(p place, key, text string, secrets bool) string {
+	if l.inWorkspace && (strings.HasPrefix(text, secretPrefix) || strings.Contains(strings.ReplaceAll(text, "$${", ""), "${")) {
+		p.add("%s: a workspace cannot use secrets or variables of the home", key)
+		return ""
+	}
 	if name, ok := strings.CutPrefix(text, secretPrefix); ok && secrets {
 		return l.fromStore(p, key, name)
 	}
@@ -145,7 +148,7 @@ func (l *loader) secretFile(s *section, key, name string, to *Secret) {
 	}
 	l.keys = append(l.keys, l.file(name).path)
 	fi, err := tree.Lstat(name)
-	if err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
+	if err == nil && fi.Mode().IsRegular() && !vfs.OnlyOwner(fi) {
 		s.add(key, "other users may read %s (mode %04o): run chmod 600 %s", short(name), fi.Mode().Perm(), short(name))
 		return
 	}

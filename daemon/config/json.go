@@ -82,11 +82,11 @@ func Get(fsys vfs.FS, home string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return display.JSON(l.show(stored, text))
+	return display.JSON(l.show(stored.tree, text))
 }
 
 // stored reads config.toml and replaces old names of keys.
-func (l *loader) stored() (tree, []byte, error) {
+func (l *loader) stored() (*document, []byte, error) {
 	text, err := l.read(File, maxFile)
 	if err != nil {
 		l.file(File).add(0, "%s", reason(err))
@@ -103,7 +103,7 @@ func (l *loader) stored() (tree, []byte, error) {
 			delete(p, "standard")
 		}
 	}
-	return d.tree, text, nil
+	return d, text, nil
 }
 
 // sub returns a table of a table, or nil.

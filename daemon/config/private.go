@@ -25,9 +25,18 @@ func ReadPrivateTOML(fsys vfs.FS, path string, v any) error {
 	if err != nil {
 		return err
 	}
-	d := toml.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
+	return DecodeTOML(path, b, v)
+}
+
+// DecodeTOML decodes the text of the file path into v, and refuses unknown keys.
+func DecodeTOML(path string, text []byte, v any) error {
+	_, err := parseTOML(text) // which limits depth and keys
+	if err == nil {
+		d := toml.NewDecoder(bytes.NewReader(text))
+		d.DisallowUnknownFields()
+		err = d.Decode(v)
+	}
+	if err != nil {
 		return tomlError(path, err)
 	}
 	return nil

@@ -223,32 +223,37 @@ func modelNames(c *Config) []string {
 
 func mcps(c *Config, top *section) {
 	for name, s := range top.tables("mcps") {
-		m, broken := MCP{Name: name}, len(s.l.broken)
-		setDefaults(m.rows())
-		s.read(m.rows())
-		if m.Name != name {
-			s.add("name", "it differs from the name of the table: remove it")
-		}
-		checkURL(s, "url", m.URL)
-		if s.has("token") && s.has("token_file") {
-			s.at("token_file").add("MCP server '%s' has both token and token_file: remove one", m.Name)
-		}
-		for _, key := range []string{"token", "token_file"} {
-			if m.Token != "" && s.empty("url") && s.has(key) {
-				s.add(key, "a token requires url: set url, or remove %s", key)
-			}
-		}
-		switch {
-		case s.empty("command") && s.empty("url"):
-			s.at("").add("MCP server '%s' has neither command nor url", name)
-		case !s.empty("command") && !s.empty("url"):
-			s.at("url").add("MCP server '%s' has both command and url: remove one", name)
-		}
-		if len(s.l.broken) == broken {
-			c.MCPs = append(c.MCPs, m)
-		}
+		c.server(name, s)
 	}
 	sort.Slice(c.MCPs, func(i, j int) bool { return c.MCPs[i].Name < c.MCPs[j].Name })
+}
+
+// server adds the server of a table, unless it is broken.
+func (c *Config) server(name string, s *section) {
+	m, broken := MCP{Name: name}, len(s.l.broken)
+	setDefaults(m.rows())
+	s.read(m.rows())
+	if m.Name != name {
+		s.add("name", "it differs from the name of the table: remove it")
+	}
+	checkURL(s, "url", m.URL)
+	if s.has("token") && s.has("token_file") {
+		s.at("token_file").add("MCP server '%s' has both token and token_file: remove one", m.Name)
+	}
+	for _, key := range []string{"token", "token_file"} {
+		if m.Token != "" && s.empty("url") && s.has(key) {
+			s.add(key, "a token requires url: set url, or remove %s", key)
+		}
+	}
+	switch {
+	case s.empty("command") && s.empty("url"):
+		s.at("").add("MCP server '%s' has neither command nor url", name)
+	case !s.empty("command") && !s.empty("url"):
+		s.at("url").add("MCP server '%s' has both command and url: remove one", name)
+	}
+	if len(s.l.broken) == broken {
+		c.MCPs = append(c.MCPs, m)
+	}
 }
 
 // firstByte returns the configured timeout, or 0 for the default of the kind.

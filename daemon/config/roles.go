@@ -31,11 +31,18 @@ type Roles struct {
 	ModelOrigins map[string]Origin
 }
 
+// Compaction has the shares of the window at which agents with a role compact.
+type Compaction struct{ Background, Urgent, Emergency float64 }
+
 // RoleModels is [roles.models]; "" = the default.
 type RoleModels struct{ Channel, Branch, Worker, Compactor, Cortex string }
 
-// Cortex is the name of the agent that maintains the memory.
-const Cortex = "cortex"
+// Roles of agents. A channel talks with its user and gives work to others. A cortex
+// also maintains the memory itself.
+const (
+	Channel = "channel"
+	Cortex  = "cortex"
+)
 
 // maxFallbacks limits the models of a list in [fallbacks].
 const maxFallbacks = 3
@@ -108,11 +115,10 @@ func (c *Config) RoleModels(a *Agent) (list []RoleModel) {
 	if at, ok := a.Origins["model"]; ok {
 		own = &at
 	}
-	if a.Name == Cortex {
-		add("cortex", m.Cortex, "cortex", a.Model, own)
-	}
-	if a.Role != "" {
-		add("channel", m.Channel, "channel", a.Model, own)
+	if a.Role == Cortex {
+		add(Cortex, m.Cortex, Cortex, a.Model, own)
+	} else if a.Role != "" {
+		add(Channel, m.Channel, Channel, a.Model, own)
 		add("branch", m.Branch, "branch", list[len(list)-1].Model, list[len(list)-1].Origin)
 	}
 	add("worker", m.Worker, "worker", a.Model, own)

@@ -15,14 +15,15 @@ models = ["a", "b", "c", "d", "e"]
 [system.crab]
 role = "channel"
 [agents.cortex]
+role = "cortex"
 model = "b"
 compact_model = "c"
 `
 	for _, c := range []struct{ keys, crab, cortex string }{
-		{"", "channel a -, branch a -, worker a -, compactor a -", "cortex b 7, worker b 7, compactor c 8"},
-		{"[roles.models]\nchannel = 'd'\ncompactor = 'e'\ncortex = 'e'\nworker = ''\n", "channel d 10, branch d 10, worker a -, compactor e 11", "cortex e 12, worker b 7, compactor c 8"},
-		{"[roles.models]\nbranch = 'd'\nworker = 'e'\n[roles.task_models]\nread = 'c'\n", "channel a -, branch d 10, worker e 11, task read c 13, compactor a -",
-			"cortex b 7, worker e 11, task read c 13, compactor c 8"},
+		{"", "channel a -, branch a -, worker a -, compactor a -", "cortex b 8, worker b 8, compactor c 9"},
+		{"[roles.models]\nchannel = 'd'\ncompactor = 'e'\ncortex = 'e'\nworker = ''\n", "channel d 11, branch d 11, worker a -, compactor e 12", "cortex e 13, worker b 8, compactor c 9"},
+		{"[roles.models]\nbranch = 'd'\nworker = 'e'\n[roles.task_models]\nread = 'c'\n", "channel a -, branch d 11, worker e 12, task read c 14, compactor a -",
+			"cortex b 8, worker e 12, task read c 14, compactor c 9"},
 	} {
 		conf := load(t, map[string]string{"config.toml": home + c.keys})
 		for name, want := range map[string]string{"crab": c.crab, "cortex": c.cortex} {

@@ -115,7 +115,7 @@ func (c *Config) rows() []row {
 		{"roles.models.branch", &roles.Models.Branch, eg{Offline}, nil, 0, "default: that of the channel"},
 		{"roles.models.worker", &roles.Models.Worker, eg{Offline}, nil, 0, "default: the agent's"},
 		{"roles.models.compactor", &roles.Models.Compactor, eg{Offline}, nil, 0, "of summaries, unless the agent sets compact_model; default: the agent's"},
-		{"roles.models.cortex", &roles.Models.Cortex, eg{Offline}, nil, 0, "of the agent cortex; default: the agent's"},
+		{"roles.models.cortex", &roles.Models.Cortex, eg{Offline}, nil, 0, "of an agent with the role cortex; default: the agent's"},
 		{"roles.task_models", &roles.TaskModels, tree{}, nil, texts, "model of workers with a task of this type"},
 		{"roles.steps.channel", &roles.Steps.Channel, 5, span{1, 1000}, 0, "model calls of a run, unless the agent sets max_iterations"},
 		{"roles.steps.branch", &roles.Steps.Branch, 10, span{1, 1000}, 0, "model calls of a branch"},
@@ -128,10 +128,15 @@ func (c *Config) rows() []row {
 		{"compaction.urgent", &c.Compaction.Urgent, 0.85, nil, 0, "above it, the fallback model writes half as much, unless a summary is being written"},
 		{"compaction.emergency", &c.Compaction.Emergency, 0.95, nil, 0, "above it, without a model, the last messages of the user and the newest steps stay"},
 
+		{"cortex.synthesis", &c.Cortex.Synthesis, 0, during(0), 0,
+			"interval at which a model rewrites the context of main as the note bulletin, if it changed; agents with inject = \"context\" read it; 0 = never"},
+
 		{"env", &c.Env, tree{}, nil, 0, "variable of all MCP servers and workers"},
 
 		{"tcp.listen", &c.TCP.Listen, eg{"127.0.0.1:6688"}, nil, restart, "enables TCP"},
 		{"tcp.token_file", keyFile(&c.TCP.Token), eg{"keys/tcp"}, nil, variables | restart, "a file with the token, of mode 0600"},
+
+		{"hub.sources", c.readHub, nil, nil, 0, "repositories with resources that crabmem hub installs: name, and repo, which is OWNER/REPO of GitHub, or file:///PATH"},
 
 		{"sessions.titles", &c.Sessions.Titles, "model", words{"model", "first-line", "off"}, 0,
 			"model: the model titles a session after its first turn; first-line: the first line of the first message; off: no titles"},
@@ -222,13 +227,15 @@ func (a *Agent) rows() []row {
 		{"compact_tokens", &a.CompactTokens, eg{4000}, span{0, maxTokens}, 0, "of a summary"},
 		{"compact_model", &a.CompactModel, eg{Offline}, nil, 0, "of summaries"},
 		{"compact_prompt", textFile(&a.CompactPrompt), eg{"compact.md"}, nil, 0, "instead of the built-in instructions"},
+		{"flush", &a.Flush, eg{true}, nil, 0, "before an automatic compaction, the model stores notes: one to three more calls"},
+		{"flush_prompt", textFile(&a.FlushPrompt), eg{"flush.md"}, nil, 0, "instead of the built-in instructions"},
 		{"tokens_per_day", &a.TokensPerDay, eg{1_000_000}, span{0, maxTokens}, 0, "default: that of limits; 0 = no limit"},
 		{"runs_per_minute", &a.RunsPerMinute, eg{10}, span{0, maxRuns}, 0, "default: that of limits; 0 = no limit"},
 		{"memory", a.readMemory, eg{true}, nil, 0, `or the name of the space that it writes: "main"`},
 		{"inject", &a.Inject, eg{"context"}, words{"off", "recall", "context"}, 0,
 			"recall: the agent sees the 5 best hits for each message of the user; context: what crabmem context prints; off, the default: only what it recalls"},
-		{"role", &a.Role, eg{"channel"}, words{"", "channel"}, 0,
-			"channel: it answers at once, and gives work to branches, to the agent worker, and to its members"},
+		{"role", &a.Role, eg{Channel}, words{"", Channel, Cortex}, 0,
+			"channel: it answers at once, and gives work to branches, to the agent worker, and to its members; cortex: it maintains the memory, too"},
 		{"context", &a.Context, eg{"fork"}, words{"", "none", "fork"}, 0, "fork: as a worker, it begins with the conversation that gives it a task; none, the default: only with the task"},
 		{"edit_instructions", &a.EditInstructions, eg{true}, nil, 0, "the tools read and edit open Crab.md of the home"},
 		{"memory_read", &a.ReadSpaces, eg{[]string{"team"}}, nil, 0, "more spaces for recall"},
@@ -337,6 +344,7 @@ var schema = sync.OnceValue(func() map[string]map[string]*row {
 	for _, r := range append(a.rows(), a.nameRow()) {
 		add(frontMatter, r.path, &r)
 	}
+	addWorkspace(add)
 	return all
 })
 

@@ -23,7 +23,7 @@ var derived = map[string]bool{
 // read are the fields that the func of a row sets.
 var read = map[string]string{
 	"Config.History": "memory.history", "Config.HistoryLimit": "memory.history", "Config.HalfLife": "recall.half_life", "Config.Roles.Keep": "roles.keep",
-	"Agent.Memory": "memory", "Agent.Space": "memory", "Embedder.Fusion": "fusion",
+	"Agent.Memory": "memory", "Agent.Space": "memory", "Embedder.Fusion": "fusion", "Config.HubSources": "hub.sources",
 }
 
 // aliases are the second keys of a field.

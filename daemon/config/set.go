@@ -95,10 +95,11 @@ func change(fsys vfs.FS, home string, getenv func(string) string, next func(show
 		return nil, err
 	}
 	defer l.close()
-	stored, old, err := l.stored()
+	d, old, err := l.stored()
 	if err != nil {
 		return nil, err
 	}
+	stored := d.tree
 	sent, err := next(l.show(stored, old))
 	if err != nil {
 		return nil, err

@@ -52,7 +52,7 @@ func TestTemplateExamples(t *testing.T) {
 	}
 	example := regexp.MustCompile(`(?m)^#([^ \n])`)
 	text := example.ReplaceAllString(string(config.Template(false)), "$1")
-	m := newHome(t, map[string]string{"config.toml": text, "keys/example": "k", "keys/tcp": "t", "compact.md": "c"})
+	m := newHome(t, map[string]string{"config.toml": text, "keys/example": "k", "keys/tcp": "t", "compact.md": "c", "flush.md": "f"})
 	storeSecrets(t, m, "office", "o", "remote", "r")
 	got, err := config.Load(m, "/h", getenv)
 	if err != nil {
@@ -78,7 +78,7 @@ func TestTemplateExamples(t *testing.T) {
 		t.Errorf("tool choice %q", crab.ToolChoice)
 	}
 	crab.ReadSpaces, crab.ToolChoice, crab.Inject, crab.Role, crab.Context, crab.EditInstructions = nil, "", "", "", "", false
-	crab.TokensPerDay, crab.RunsPerMinute, crab.CompactModel = 0, 0, ""
+	crab.TokensPerDay, crab.RunsPerMinute, crab.CompactModel, crab.Flush, crab.FlushPrompt = 0, 0, "", false, ""
 	crab.Model, crab.Members, crab.Skills, crab.SkillTags, crab.MCPs, crab.Tools, crab.CompactPrompt, crab.CompactTokens = "offline", nil, nil, nil, nil, nil, "", 0
 	got.Agents = []config.Agent{crab}
 	withoutOrigins(got)
@@ -91,6 +91,10 @@ func TestTemplateExamples(t *testing.T) {
 		t.Errorf("embedder %+v", got.Embedder)
 	}
 	got.Embedder = nil
+	if len(got.HubSources) != 1 || got.HubSources[0] != (config.HubSource{Name: "example", Repo: "example/hub"}) {
+		t.Errorf("sources %v", got.HubSources)
+	}
+	got.HubSources = nil
 	if w := got.Workers[0]; w.Dir != "/h/work/shop" || w.Protocol != config.Exec || w.Permissions != "deny" || w.Timeout != 0 || w.IdleTimeout != 30*time.Minute {
 		t.Errorf("worker %+v", w)
 	}

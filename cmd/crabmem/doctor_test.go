@@ -253,10 +253,9 @@ func TestDoctorGateway(t *testing.T) {
 	health := `{"status":"ok","version":"1","home":"` + gateway.HomeID(vfs.OS{}, p.home) + `"}`
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, health) }))
 	defer server.Close()
-	address := strings.TrimPrefix(server.URL, "http://")
-	_, port, _ := strings.Cut(address, ":")
+	_, port, _ := strings.Cut(strings.TrimPrefix(server.URL, "http://"), ":")
 	p.write("config/gateway.toml", "[server]\nport = "+port+"\n")
-	if got := check(); got != "answers at "+address {
+	if got := check(); got != "answers at "+server.URL {
 		t.Errorf("with a gateway: %s", got)
 	}
 	for _, health = range []string{`{"status":"ok","version":"1","home":"of-another"}`, "{}", "hello", ""} {

@@ -46,6 +46,8 @@ The gateway reads config/gateway.toml in the home directory:
   port = 3000
   allow_hosts = []       # names in the header Host, such as that of a proxy
   cors = []              # origins of other sites, whose pages have a key
+  tls_cert = ""          # PEM file in the home: the certificate with its chain
+  tls_key = ""           # PEM file of its private key, with mode 0600
   [gateway]
   openai = false         # true: clients of OpenAI may use agents as models
   swagger_ui = false     # true: a page at /swagger-ui/ describes the paths
@@ -67,8 +69,21 @@ With a key in KEY:
 
 The gateway rejects requests with an unknown Host or Origin, so that web pages
 of other sites cannot use it, except with a key from an origin in cors, such as
-"https://app.example.org". The page at /ui/ is never shared. It has no TLS: use
-a proxy, and name the proxy in allow_hosts. The gateway logs to standard error.`,
+"https://app.example.org". The page at /ui/ is never shared. With tls_cert and
+tls_key, the gateway serves HTTPS alone, TLS 1.2 or later. Name the hosts of the
+certificate in allow_hosts. A restart reads a new certificate. Or use a proxy,
+and name the proxy in allow_hosts. The gateway logs to standard error.
+
+On another machine, the same program is a client of the gateway:
+
+  crabmem secret set gateway-team-example-3000   # reads the key
+  export CRABMEM_GATEWAY=https://team.example:3000
+  crabmem recall "how do we deploy?"
+
+In the name of the secret, "." and ":" are "-", and "-" is "--". The variable
+CRABMEM_GATEWAY_CA names a PEM file with the certificate of your own authority.
+The URL begins with https, or names this machine. --gateway URL precedes the
+variable; --db names a local store. Commands without a path refuse both.`,
 		Example: `  crabmem gateway key add phone
   crabmem gateway key list`,
 		Args:              noArgs,

@@ -60,10 +60,11 @@ opens only if the output is a terminal.`,
 			return err
 		}
 		show := func(port int, serving bool) error {
-			return c.showPage(cmd.Context(), home, pageURL(conf.Server.Host, port), serving, !stay)
+			return c.showPage(cmd.Context(), home, pageURL(&conf.Server, port), serving, !stay)
 		}
 		for _, port := range []int{conf.Server.Port, c.openPort(home)} {
-			at := gateway.Server{Host: conf.Server.Host, Port: port}
+			at := conf.Server
+			at.Port = port
 			if gateway.Answers(cmd.Context(), &at, gateway.HomeID(c.fs, home)) {
 				return show(port, false)
 			}
@@ -104,12 +105,17 @@ func (c *app) openPort(home string) int {
 }
 
 // pageURL returns the address of the page. Browsers send a cookie to each port of a host,
-// so the page has a host name that other programs do not use.
-func pageURL(host string, port int) string {
-	if guard.Loopback(host) {
+// so the page has a host name that other programs do not use. With TLS, it is the first name
+// in allow_hosts: the certificate contains it.
+func pageURL(s *gateway.Server, port int) string {
+	host := s.Host
+	switch {
+	case s.TLSCert != "" && len(s.AllowHosts) > 0:
+		host = s.AllowHosts[0]
+	case s.TLSCert == "" && guard.Loopback(host):
 		host = "crabmem.localhost"
 	}
-	return "http://" + net.JoinHostPort(host, strconv.Itoa(port)) + page.Prefix
+	return s.URL(host, port) + page.Prefix
 }
 
 // showPage prints the address and a login code, and opens the browser of a person.

@@ -29,6 +29,10 @@ type Server struct {
 	// CORS are the origins of other sites whose pages may send requests with a key, such as
 	// https://app.example.org.
 	CORS []string `toml:"cors"`
+	// TLSCert and TLSKey are PEM files, relative to the home: the certificate with its
+	// chain, and its private key. Without both, the gateway serves plain HTTP.
+	TLSCert string `toml:"tls_cert"`
+	TLSKey  string `toml:"tls_key"`
 }
 
 // Paths turns paths on that are off by default.
@@ -80,6 +84,9 @@ func (c *Config) check() error {
 	}
 	if c.Server.Port < 0 || c.Server.Port > 65535 {
 		return fmt.Errorf("server.port = %d: want 0 to 65535", c.Server.Port)
+	}
+	if (c.Server.TLSCert == "") != (c.Server.TLSKey == "") {
+		return fmt.Errorf("server.tls_cert = %q, server.tls_key = %q: set both, or neither", c.Server.TLSCert, c.Server.TLSKey)
 	}
 	for _, name := range c.Server.AllowHosts {
 		if name == "" || strings.ContainsAny(name, "/ \t*") {

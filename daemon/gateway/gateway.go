@@ -8,6 +8,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
@@ -59,7 +60,8 @@ type Gateway struct {
 	readers  *room // calls whose body arrives
 	memory   *room // bytes of bodies
 	streams  slots
-	document []byte // OpenAPI
+	document []byte      // OpenAPI
+	tls      *tls.Config // nil: plain HTTP
 	homes    []string
 
 	ending     context.Context // ends when the server begins to stop
@@ -82,6 +84,9 @@ func New(o Options) (*Gateway, error) {
 		g.homes = append(g.homes, real)
 	}
 	var err, cerr error
+	if g.tls, err = o.Config.Server.tls(o.FS, o.Home); err != nil {
+		return nil, err
+	}
 	if g.document, err = openAPI(g.routes); err != nil {
 		return nil, err
 	}
@@ -155,11 +160,16 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 		Handler: g, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeaders,
 		ConnContext: guard.ConnContext, ErrorLog: slog.NewLogLogger(g.o.Log.Handler(), slog.LevelWarn),
 	}
-	g.o.Log.Info("listening", "url", "http://"+l.Addr().String())
-	if !guard.Loopback(host) {
+	l = guard.NewGate(l, unverified, g.o.Config.Limits.Connections, g.refusals.Evict)
+	scheme := "http://"
+	if g.tls != nil {
+		scheme, l = "https://", tls.NewListener(l, g.tls)
+	}
+	g.o.Log.Info("listening", "url", scheme+l.Addr().String())
+	if g.tls == nil && !guard.Loopback(host) {
 		g.o.Log.Warn("other machines can reach this address, and it has no TLS: they can read keys in transit", "address", l.Addr().String())
 	}
-	return guard.Serve(ctx, s, guard.NewGate(l, unverified, g.o.Config.Limits.Connections, g.refusals.Evict), shutdownTime, g.end)
+	return guard.Serve(ctx, s, l, shutdownTime, g.end)
 }
 
 // slots limits the number of concurrent holders.

@@ -205,12 +205,12 @@ func (v *visit) enter() error {
 	if err != nil {
 		return err
 	}
-	http.SetCookie(v.w, &http.Cookie{Name: cookieName, Value: cookie, Path: Prefix, HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: int(loginTime / time.Second)})
+	http.SetCookie(v.w, &http.Cookie{Name: cookieName, Value: cookie, Path: Prefix, HttpOnly: true, Secure: v.r.TLS != nil, SameSite: http.SameSiteStrictMode, MaxAge: int(loginTime / time.Second)})
 	return v.see("/ui/memories")
 }
 
 func (v *visit) logout() error {
 	v.p.browsers.remove(v.r)
-	http.SetCookie(v.w, &http.Cookie{Name: cookieName, Path: Prefix, HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: -1})
+	http.SetCookie(v.w, &http.Cookie{Name: cookieName, Path: Prefix, HttpOnly: true, Secure: v.r.TLS != nil, SameSite: http.SameSiteStrictMode, MaxAge: -1})
 	return v.see("/ui/login")
 }

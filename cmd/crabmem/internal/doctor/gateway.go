@@ -23,7 +23,7 @@ func (d *doctor) checkGateway(ctx context.Context) {
 	case err != nil:
 		d.broken("gateway", err)
 	case gateway.Answers(ctx, &conf.Server, gateway.HomeID(d.FS, d.Home)):
-		d.ok("gateway", "answers at %s:%d", conf.Server.Host, conf.Server.Port)
+		d.ok("gateway", "answers at %s", conf.Server.URL(conf.Server.Host, conf.Server.Port))
 	default:
 		d.ok("gateway", "not running; run crabmem gateway or crabmem open to start it")
 	}

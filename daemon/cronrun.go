@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"crabmem/daemon/agent"
-	"crabmem/daemon/config"
 	"crabmem/daemon/cron"
 	"crabmem/daemon/session"
 	"crabmem/daemon/tool"
@@ -65,7 +64,7 @@ func (d *Daemon) cronSession(ctx context.Context, c cron.Cron) (*session.Session
 		if err := d.checkCron(nil, &c); err != nil {
 			return nil, err
 		}
-		return d.loaded.Resolve(ctx, &session.Request{Agent: cmp.Or(c.Agent, config.Crab), Sender: cronSender(&c), NewChat: true})
+		return d.loaded.Resolve(ctx, &session.Request{Agent: c.Agent, Sender: cronSender(&c), NewChat: true, Workspace: c.Workspace})
 	}
 	l, err := d.loaded.Open(ctx, c.SessionFile, "")
 	if err != nil {

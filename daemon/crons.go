@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 
-	"crabmem/daemon/config"
 	"crabmem/daemon/cron"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/op"
@@ -67,12 +66,20 @@ func (d *Daemon) checkNewCron(l *session.Session, c *cron.Cron) error {
 // checkCron returns an error if an entry has no agent, or its message /NAME loads no skill
 // in its session, or in a new session if l is nil.
 func (d *Daemon) checkCron(l *session.Session, c *cron.Cron) error {
-	agent, name := cmp.Or(c.Agent, config.Crab), c.Skill
+	root := c.Workspace
+	if l != nil {
+		root = l.Workspace()
+	}
+	s, err := d.setupOf(root)
+	if err != nil {
+		return err
+	}
+	agent, name := cmp.Or(c.Agent, s.forSessions().DefaultAgent()), c.Skill
 	if l != nil && c.Agent != "" && l.Agent() != agent {
 		return errtable.Invalidf("agent: the session %s is of %s, not of %s", l.StoredID(), l.Agent(), agent)
 	} else if l != nil {
 		agent = l.Agent()
-	} else if d.setup().agents[agent] == nil {
+	} else if s.agents[agent] == nil {
 		e := errtable.Errorf(http.StatusNotFound, "unknown_agent", "cron: agent '%s' not registered", agent)
 		e.Exit, e.Fix = errtable.ExitNotFound, "crabmem agents list lists the agents"
 		return e
@@ -81,8 +88,8 @@ func (d *Daemon) checkCron(l *session.Session, c *cron.Cron) error {
 	if name == "" || err != nil {
 		return err
 	}
-	scope := d.senderScope(l, agent, cronSender(c)).Intersect(bound)
-	_, sk, err := d.skills.Preprocess(scope, "/"+name)
+	scope := d.senderScope(s, l, agent, cronSender(c)).Intersect(bound)
+	_, sk, err := s.skills.Preprocess(scope, "/"+name)
 	if sk != nil {
 		return nil
 	}
@@ -93,7 +100,7 @@ func (d *Daemon) checkCron(l *session.Session, c *cron.Cron) error {
 	}
 	e := errtable.Errorf(http.StatusNotFound, "unknown_skill", "cron: skill %s: %v", name, err)
 	e.Exit, e.Err, e.Fix = errtable.ExitNotFound, err, "crabmem skills list lists the skills, and crabmem skills new NAME creates one"
-	_, _, err = d.skills.Command(scope, "/"+name)
+	_, _, err = s.skills.Command(scope, "/"+name)
 	if unknown, ok := errors.AsType[*skill.UnknownCommand](err); ok {
 		if nearest := op.NearestName(name, unknown.Names); nearest != "" {
 			e.Fix = "did you mean " + nearest + "? " + e.Fix

@@ -34,9 +34,16 @@ type scripts struct {
 	answer string // to messages; "": done
 
 	summary string // of each session, after a minute; "": an error
+	// notes are the arguments of remember in the first response of each flush, after a
+	// minute. The second response is the end; results are those of the calls before it.
+	notes, results []string
+	onEnd          func() // before the second response
 }
 
-func (s *scripts) Send(ctx context.Context, _ model.Request) (*model.Response, error) {
+func (s *scripts) Send(ctx context.Context, q model.Request) (*model.Response, error) {
+	if len(q.Tools) > 0 {
+		return s.flush(ctx, &q)
+	}
 	if s.summary == "" {
 		return nil, fmt.Errorf("no summaries here")
 	}
@@ -46,6 +53,30 @@ func (s *scripts) Send(ctx context.Context, _ model.Request) (*model.Response, e
 		return nil, ctx.Err()
 	}
 	return &model.Response{Message: sessionlog.Message{Role: "assistant", Content: s.summary}, Finish: "stop"}, nil
+}
+
+func (s *scripts) flush(ctx context.Context, q *model.Request) (*model.Response, error) {
+	m := sessionlog.Message{Role: "assistant", Content: "done"}
+	if q.Messages[len(q.Messages)-1].Role == "tool" {
+		if s.onEnd != nil {
+			s.onEnd()
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, r := range q.Messages[len(q.Messages)-len(s.notes):] {
+			s.results = append(s.results, r.Content)
+		}
+		return &model.Response{Message: m, Finish: "stop"}, nil
+	}
+	for i, note := range s.notes {
+		m.ToolCalls = append(m.ToolCalls, sessionlog.ToolCall{ID: fmt.Sprint(i), Function: sessionlog.Function{Name: "remember", Arguments: note}})
+	}
+	select {
+	case <-time.After(time.Minute):
+		return &model.Response{Message: m, Finish: "tool_calls"}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 func (s *scripts) Stream(ctx context.Context, q model.Request) iter.Seq2[model.Chunk, error] {

@@ -27,6 +27,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/approval"
+	"crabmem/daemon/config"
 	"crabmem/daemon/cron"
 	"crabmem/daemon/embedder"
 	"crabmem/daemon/mcp"
@@ -84,13 +85,13 @@ type Daemon struct {
 	sessions *sessionlog.Dir
 	crons    *cron.Table
 	firing   *scheduler
-	skills   *skill.Set
 	summing  *agent.Background // summaries of agents with a role
 	files    *tool.Files
 	mcp      *mcp.Manager
 
-	current   atomic.Pointer[setup]
-	reloading sync.Mutex
+	current    atomic.Pointer[setup] // of the home
+	reloading  sync.Mutex
+	workspaces workspaces
 
 	loaded *session.Manager
 	roles  *role.Roles
@@ -102,6 +103,8 @@ type Daemon struct {
 	secrets knownSecrets
 
 	limited sync.Mutex // of writes to spaces with a quota
+
+	openStore func(file string, mustExist bool) (*crmem.Store, error) // of a workspace
 
 	repeats        *once.Table // requests that may be repeated
 	repeatsChecked sync.Once   // against the stores
@@ -122,7 +125,7 @@ var ErrRunning = errors.New("a daemon is already running")
 // Open opens a home, and creates it when it is missing. One daemon at a time
 // has it: [ErrRunning].
 func Open(o Options) (*Daemon, error) {
-	d := &Daemon{opts: o, fs: o.FS, log: o.Log, now: o.Now, dir: o.Dir}
+	d := &Daemon{workspaces: workspaces{loaded: make(map[string]*inWorkspace), warned: make(map[string]string)}, opts: o, fs: o.FS, log: o.Log, now: o.Now, dir: o.Dir}
 	if d.fs == nil {
 		d.fs = vfs.OS{}
 	}
@@ -197,13 +200,21 @@ func (d *Daemon) openAll() error {
 	if d.model = model; model != nil {
 		d.semantic = embedder.Semantic(s.Embedder)
 	}
+	options := crmem.Options{
+		Embed: model,
+		FS:    d.fs, Now: d.now, LockWait: d.opts.LockWait, Command: "crabmem daemon", Warn: warn,
+		History: s.History, HistoryLimit: s.HistoryLimit, CountReads: true,
+		ImportanceWeight: s.ImportanceWeight, HalfLife: s.HalfLife,
+	}
 	open := func(file string, lazy bool) (*crmem.Store, error) {
-		return crmem.Open(file, &crmem.Options{
-			Lazy: lazy, Embed: model,
-			FS: d.fs, Now: d.now, LockWait: d.opts.LockWait, Command: "crabmem daemon", Socket: Socket(d.home), Warn: warn,
-			History: s.History, HistoryLimit: s.HistoryLimit, CountReads: true,
-			ImportanceWeight: s.ImportanceWeight, HalfLife: s.HalfLife,
-		})
+		o := options
+		o.Lazy, o.Socket = lazy, Socket(d.home)
+		return crmem.Open(file, &o)
+	}
+	d.openStore = func(file string, mustExist bool) (*crmem.Store, error) {
+		o := options // without a socket: clients wait for the store
+		o.MustExist = mustExist
+		return crmem.Open(file, &o)
 	}
 	// Index, below, loads the store in the background.
 	if d.store, err = open(path, true); err != nil {
@@ -215,21 +226,18 @@ func (d *Daemon) openAll() error {
 	}); err != nil {
 		return err
 	}
-	d.skills = skill.Load(d.fs, SkillDirs(s), func(err error) {
-		d.log.Warn("ignored a skill", "error", err)
-	})
 	d.files = tool.NewFiles(d.fs, d.hidden(s))
 	d.summing = agent.NewBackground()
 	d.loaded = session.New(session.Options{
 		FS: d.fs, Home: d.home, Dir: d.dir, Log: d.log, Now: d.now, Logs: d.sessions, Space: d.writeSpace,
-		Own:    func(agent string) string { return d.spacesOf(agent)[0] },
+		Own:    func(workspace, agent string) string { return d.spacesOf(workspace, agent)[0] },
 		Forget: d.files.Forget, Ran: d.metrics.ran,
 		Allow: d.allow, Rules: approval.Rules{Home: d.home, Users: userHomes(), Profile: tool.CanView},
 		Kind:  func(err error) string { return reported(err).Kind },
-		Setup: d.sessionSetup, Admit: d.admit,
-		InUse: func(id string) error { return d.roles.InUse(id) }, Rewrites: d.summing.Drop,
-		Role: func(a *agent.Agent, creator, sender string, members tool.List) time.Duration {
-			return d.roles.For(a, creator, sender, members)
+		Setup: d.sessionSetup, SetupOf: d.sessionSetupOf, Admit: d.admit,
+		InUse: func(id string) error { return d.roles.InUse(id) }, Rewrites: d.summing.Drop, Notes: d.storeNotes,
+		Role: func(a *agent.Agent, s *agent.Session, sender string) time.Duration {
+			return d.roles.For(a, s, sender)
 		},
 		AskUser: func(ctx context.Context, t *agent.Turn, q []agent.Question) (string, bool, error) {
 			return d.roles.AskUser(ctx, t, q)
@@ -238,8 +246,8 @@ func (d *Daemon) openAll() error {
 	d.roles = role.New(role.Options{
 		Work: &work.Home{FS: d.fs, Path: d.home, Sessions: d.sessions, Now: d.now, Warn: warn,
 			External: func(agent string) (bool, bool) { return d.roles.IsExternal(agent) }},
-		Version: d.opts.Version, Docs: d.docs, Skill: d.skills.Get, Leaves: d.leaves, Record: d.record,
-		Sessions: d.loaded, Setup: d.sessionSetup, Log: d.log, Now: d.now, Publish: d.publishWork, Owe: d.oweWake, Settle: d.settleWake,
+		Version: d.opts.Version, Docs: d.docs, Config: func(section string) (string, error) { return config.Inspect(d.fs, d.home, section) }, Skill: d.skillOf, Leaves: d.leaves, Record: d.record,
+		Sessions: d.loaded, Setup: d.sessionSetup, SetupOf: d.sessionSetupOf, Log: d.log, Now: d.now, Publish: d.publishWork, Owe: d.oweWake, Settle: d.settleWake,
 	})
 	d.mcp = mcp.New(mcp.Options{
 		FS: d.fs, Run: filepath.Join(d.home, "run"), Log: d.log, Version: d.opts.Version, Reserved: d.isTool, Changed: d.refresh, Leaves: d.leaves,
@@ -258,6 +266,7 @@ func (d *Daemon) openAll() error {
 		return err
 	}
 	d.store.Index(analysis.Standard)
+	d.loaded.RecoverFlushes(context.Background())
 	d.recoverWakes()
 	if err := d.roles.Start(); err != nil {
 		d.log.Error("some work of sessions is not recovered; the next start tries again", "error", err)
@@ -266,9 +275,24 @@ func (d *Daemon) openAll() error {
 }
 
 // sessionSetup returns the part of the setup that sessions use.
-func (d *Daemon) sessionSetup() session.Setup {
-	s := d.setup()
-	return session.Setup{Config: s.config, Runner: s.runner, Agents: s.agents}
+func (d *Daemon) sessionSetup() session.Setup { return d.setup().forSessions() }
+
+// sessionSetupOf is sessionSetup for the sessions in a workspace.
+func (d *Daemon) sessionSetupOf(workspace string) (session.Setup, error) {
+	s, err := d.setupOf(workspace)
+	if err != nil {
+		return session.Setup{}, err
+	}
+	return s.forSessions(), nil
+}
+
+func (s *setup) forSessions() session.Setup {
+	return session.Setup{Config: s.config, Runner: s.runner, Agents: s.agents, Default: s.agent, InWorkspace: s.own}
+}
+
+// skillOf returns a skill that the scope of a call allows.
+func (d *Daemon) skillOf(c tool.Call, name string) (*skill.Skill, error) {
+	return d.setupIn(c.Workspace).skills.Get(c.Scope, name)
 }
 
 // newParts returns what operations of the daemon run on.
@@ -277,7 +301,7 @@ func (d *Daemon) newParts() *op.Parts {
 		Log: d.log, Setup: d.sessionSetup, Models: func() *model.Registry { return d.setup().models }, Spaces: d.spaces, Removed: d.repeats.PurgeSpace, Outcome: d.outcome,
 		Sessions: d.sessions, SearchSessions: d.searchSessions, Followers: d.events.followers, Publish: d.publish, Follow: d.follow, Converse: d.converse,
 		ReadConfig: d.readConfig, ChangeConfig: d.changeConfig, Reload: d.Reload, NoticeAgents: d.noticeAgents, Info: d.info, Stats: d.figures, MCPServers: d.mcpStatuses,
-		Now: d.now, Loaded: d.loaded, Roles: d.roles, Crons: d.crons, CheckCron: d.checkNewCron, CronsChanged: d.firing.changed, CronState: d.firing.state,
+		Now: d.now, Loaded: d.loaded, Roles: d.roles, Crons: d.crons, CheckCron: d.checkNewCron, CronsChanged: d.firing.changed, WorkspaceCrons: d.workspaceCrons, SetupAt: d.setupAt, CronState: d.firing.state,
 		Usage: func() ([]usage.Record, error) { return d.usage.Records(), nil },
 		Home:  space.Home{FS: d.fs, Path: d.home, Command: "daemon", Warn: func(line string) { d.log.Warn("spaces", "warning", line) }},
 	}
@@ -328,6 +352,7 @@ var errStopping = errors.New("the daemon is stopping")
 func (d *Daemon) Close() error {
 	var errs []error
 	d.stop(context.Background())
+	d.closeWorkspaces()
 	if d.mcp != nil {
 		d.mcp.Close()
 	}

@@ -269,7 +269,7 @@ func (d *Daemon) newestOf(conversation string) (id string, err error) {
 	if err != nil || f.Session != "" {
 		return f.Session, err
 	}
-	return d.sessions.Latest(config.Crab, box.Identity(conversation))
+	return d.sessions.Latest(config.Crab, box.Identity(conversation), "")
 }
 
 // addNote appends a user message with a text to a session that does not contain its key.

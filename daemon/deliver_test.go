@@ -125,13 +125,13 @@ func crashAt(t *testing.T, call int, kill bool, made mistake, begin func(*testin
 			return syscall.EIO
 		}
 		begin(t, d, m)
-		fs.Hook = hook
+		fs.SetHook(hook)
 		d.firingFor(t, 30*time.Minute)
 		if err := d.Close(); err != nil && !hit {
 			t.Error(err)
 		}
 		synctest.Wait()
-		fs.Hook = nil
+		fs.SetHook(nil)
 		spoil(t, disk, made)
 		d, m = again(t, disk)
 		m.answer = "all passed"

@@ -100,9 +100,11 @@ func (s *scheduler) reset() {
 }
 
 // count sets how often in a row an entry failed, also in its file: a restart does not
-// start a stopped entry. The caller holds mu.
+// start a stopped entry, unless it is of a workspace. The caller holds mu.
 func (s *scheduler) count(e *schedule, n int) {
-	e.failures = n
+	if e.failures = n; e.cron.Workspace != "" {
+		return
+	}
 	if err := s.d.crons.SetFailures(e.cron.ID, n); err != nil {
 		s.d.log.Warn("store the failures of a cron entry", "cron", e.cron.ID, "error", err)
 	}
@@ -181,7 +183,7 @@ func (s *scheduler) plan(now time.Time) time.Time {
 	defer s.mu.Unlock()
 	next := now.Add(cronLook)
 	seen := make(map[uint64]bool)
-	for _, c := range s.d.crons.List() {
+	for _, c := range append(s.d.crons.List(), s.d.workspaceCrons()...) {
 		seen[c.ID] = true
 		e := s.entries[c.ID]
 		if e == nil {

@@ -28,17 +28,24 @@ import (
 	"crabmem/daemon/wire/pb"
 	"crabmem/fuzz/race"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // clockwork is a model that records the time and content of its requests.
 type clockwork struct {
-	mu    sync.Mutex
-	asked []string
-	takes time.Duration
-	err   error
+	mu     sync.Mutex
+	asked  []string
+	takes  time.Duration
+	writes bool // answers requests for titles and summaries
+	err    error
+	sent   atomic.Int32 // requests for titles and summaries
 }
 
 func (c *clockwork) Send(context.Context, model.Request) (*model.Response, error) {
+	c.sent.Add(1)
+	if c.writes {
+		return &model.Response{Message: sessionlog.Message{Role: record.RoleAssistant, Content: "a text"}, Finish: "stop"}, nil
+	}
 	return nil, fmt.Errorf("no summaries here")
 }
 

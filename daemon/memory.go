@@ -13,6 +13,7 @@ import (
 	"crabmem/bm25/clip"
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
+	"crabmem/daemon/agent"
 	"crabmem/daemon/display"
 	"crabmem/daemon/op"
 	"crabmem/daemon/secret/scan"
@@ -101,7 +102,7 @@ func (d *Daemon) actor(c tool.Call) crmem.By {
 }
 
 func (d *Daemon) rememberTool(ctx context.Context, c tool.Call, args rememberArgs) (string, error) {
-	name, err := c.Scope.WriteSpace(d.spacesOf(c.Agent)[0])
+	name, err := c.Scope.WriteSpace(d.spacesOf(c.Workspace, c.Agent)[0])
 	if err != nil {
 		return "", err
 	}
@@ -109,7 +110,7 @@ func (d *Daemon) rememberTool(ctx context.Context, c tool.Call, args rememberArg
 	if err != nil {
 		return "", fmt.Errorf("failed to save entry: %w", err)
 	}
-	if c.Dir != d.dir { // of a session without a directory
+	if c.Dir != d.dir && !space.IsOfWorkspace(name) { // of a session without a directory
 		edit.New = op.ProjectField(sessionlog.ProjectOf(d.fs, c.Dir))
 	}
 	o := crmem.Remember{Name: args.Name, Content: args.Content, Aliases: args.Aliases, Metadata: edit}
@@ -122,7 +123,10 @@ func (d *Daemon) rememberTool(ctx context.Context, c tool.Call, args rememberArg
 				return err
 			}
 		}
-		r, err = op.Remember.Do(ctx, op.Store{Store: s, By: d.actor(c), Guard: d.guard()}, op.Note{Remember: o, Similar: true})
+		if f := agent.FlushOf(ctx); f != nil {
+			return d.collect(f, s, o)
+		}
+		r, err = op.Remember.Do(ctx, op.Store{Store: s, By: d.actor(c), Guard: d.guard(), Semantic: d.semantic}, op.Note{Remember: o, Similar: c.Scope.Memory.Reads.Allows(name)})
 		return err
 	})
 	if err != nil {
@@ -138,7 +142,7 @@ func (d *Daemon) rememberTool(ctx context.Context, c tool.Call, args rememberArg
 	if len(r.Similar) == 0 {
 		return out, nil
 	}
-	q := quotation{head: out + "\nThese notes have similar names. If one covers the same subject, update it and forget the new note."}
+	q := quotation{head: out + "\nThese notes have similar names or texts. If one covers the same subject, update it and forget the new note. If the new note replaces one, remember it again with supersedes."}
 	for _, name := range r.Similar {
 		fmt.Fprintf(&q, "- %s\n", display.OneLine(name))
 	}
@@ -146,7 +150,7 @@ func (d *Daemon) rememberTool(ctx context.Context, c tool.Call, args rememberArg
 }
 
 func (d *Daemon) forgetTool(_ context.Context, c tool.Call, args forgetArgs) (string, error) {
-	name, err := c.Scope.WriteSpace(d.spacesOf(c.Agent)[0])
+	name, err := c.Scope.WriteSpace(d.spacesOf(c.Workspace, c.Agent)[0])
 	if err != nil {
 		return "", err
 	}
@@ -212,7 +216,7 @@ func (d *Daemon) bodies(c tool.Call, names []string) (string, error) {
 	if len(names) > maxBodies {
 		return "", fmt.Errorf("%d names, at most %d at once", len(names), maxBodies)
 	}
-	spaces, err := c.Scope.ReadSpaces(d.spacesOf(c.Agent))
+	spaces, err := c.Scope.ReadSpaces(d.spacesOf(c.Workspace, c.Agent))
 	if err != nil {
 		return "", err
 	}
@@ -295,9 +299,9 @@ func (q *quotation) message(m *recall.Message) {
 	fmt.Fprintf(q, "## %s\nsession: %s, line %d, %s\n", display.OneLine(cmp.Or(m.Title, m.Session)), m.Session, m.Line, m.Role)
 }
 
-// messagesOf returns a search in the sessions of the calling agent of the same trust: in
-// a run of an admin, those that admins created; in a run for another identity, those
-// that this identity created.
+// messagesOf returns a search in the sessions of the calling agent in its workspace, of the
+// same trust: in a run of an admin, those that admins created; in a run for another
+// identity, those that this identity created.
 func (d *Daemon) messagesOf(c tool.Call) op.MessageSearcher {
 	return func(ctx context.Context, q search.Query) (*search.Result, error) {
 		if err := c.Scope.Tool(tool.SessionSearch); err != nil {
@@ -307,7 +311,7 @@ func (d *Daemon) messagesOf(c tool.Call) op.MessageSearcher {
 		if err != nil {
 			return nil, err
 		}
-		q.Agent, q.Created = c.Agent, d.createdFor(c)
+		q.Agent, q.Workspace, q.Created = c.Agent, &c.Workspace, d.createdFor(c)
 		return x.Search(ctx, q)
 	}
 }

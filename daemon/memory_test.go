@@ -128,13 +128,13 @@ func TestMemoryToolsFence(t *testing.T) {
 	}
 	keys := make(map[string]bool)
 	for _, c := range []struct{ tool, args, want string }{
-		{"remember", `{"name":"otter evilpayload","content":"y"}`, "remembered: otter evilpayload\nThese notes have similar names. "},
+		{"remember", `{"name":"otter evilpayload","content":"y"}`, "remembered: otter evilpayload\nThese notes have similar names or texts. "},
 		{"recall", `{"query":"pelican"}`, "1 of 1 matches"},
 		{"recall", `{"query":"evilpaylod"}`, " matches"},
 		{"recall", `{"names":["both","other evilpayload"]}`, "full texts"},
 		{"recall", `{"names":["long"]}`, "full texts"},
 		{"session_search", `{"query":"go"}`, " matches"},
-		{"remember", `{"name":"both","content":"y"}`, "remembered: both\nThese notes have similar names. "},
+		{"remember", `{"name":"both","content":"y"}`, "remembered: both\nThese notes have similar names or texts. "},
 	} {
 		got := toolResult(t, s, m, c.tool, c.args)
 		at := beginMark.FindStringSubmatchIndex(got)

@@ -80,7 +80,7 @@ func (o *offline) answer(ctx context.Context, q *model.Request) (string, error) 
 		if t == nil {
 			return "", errNoRun
 		}
-		r, err := o.d.recallSpaces(ctx, tool.Call{Agent: t.Agent.Name, Scope: t.Scope()}, op.Question{Query: question, Limit: offlineEntries})
+		r, err := o.d.recallSpaces(ctx, tool.Call{Agent: t.Agent.Name, Workspace: t.Session.Workspace, Scope: t.Scope()}, op.Question{Query: question, Limit: offlineEntries})
 		if err != nil {
 			return "", err
 		}

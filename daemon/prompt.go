@@ -45,7 +45,7 @@ func (d *Daemon) preprocess(t *agent.Turn) string {
 	if t.Literal {
 		return t.Content
 	}
-	text, sk, err := d.skills.Preprocess(t.Scope(), t.Content)
+	text, sk, err := d.setupIn(t.Session.Workspace).skills.Preprocess(t.Scope(), t.Content)
 	if v, ok := errors.AsType[*tool.Violation](err); ok {
 		v.Agent, v.Session = t.Agent.Name, t.Session.ID
 		d.hooks().Event(t, agent.Event{Kind: agent.Refused, Refused: v})
@@ -81,7 +81,7 @@ func (d *Daemon) beforeRun(ctx context.Context, t *agent.Turn) []sessionlog.Mess
 	}
 	add(environment(d.now(), t))
 	if !strings.Contains(t.Content, "<skill name=") { // one that was named is enough
-		for _, sk := range d.skills.Triggered(t.Scope(), t.Content) {
+		for _, sk := range d.setupIn(t.Session.Workspace).skills.Triggered(t.Scope(), t.Content) {
 			t.Narrow(sk.Bound(t.Scope()))
 			add(sk.Block())
 		}
@@ -103,8 +103,8 @@ const (
 // memories returns the text of memory that the agent's configuration adds to a run: only
 // what the agent's own tools return. It is empty without one.
 func (d *Daemon) memories(ctx context.Context, t *agent.Turn) (string, error) {
-	a, _ := d.setup().config.Agent(t.Agent.Name)
-	c := tool.Call{Agent: t.Agent.Name, Session: t.Session.ID, Requester: t.Sender, Scope: t.Scope()}
+	a, _ := d.setupIn(t.Session.Workspace).config.Agent(t.Agent.Name)
+	c := tool.Call{Agent: t.Agent.Name, Session: t.Session.ID, Workspace: t.Session.Workspace, Requester: t.Sender, Scope: t.Scope()}
 	if c.Scope.Tool(tool.Recall) != nil {
 		return "", nil
 	}
@@ -129,18 +129,14 @@ func (d *Daemon) memories(ctx context.Context, t *agent.Turn) (string, error) {
 // contextOf returns the context of a run: of the spaces that the agent reads, and of the
 // sessions that it searches, without its own.
 func (d *Daemon) contextOf(t *agent.Turn, c tool.Call) (string, error) {
-	spaces, err := c.Scope.ReadSpaces(d.spacesOf(c.Agent))
+	spaces, err := c.Scope.ReadSpaces(d.spacesOf(c.Workspace, c.Agent))
 	if err != nil {
 		return "", err
 	}
 	digest := op.NewDigest(op.ContextQuery{}, d.now())
 	for _, name := range spaces {
-		shown := name
-		if name == space.Main {
-			shown = ""
-		}
 		err := d.inSpace(name, func(s *crmem.Store) error {
-			digest.Add(shown, s)
+			d.addTo(digest, name, s)
 			return nil
 		})
 		if err != nil && !space.IsUnwritten(name, err) {
@@ -151,7 +147,9 @@ func (d *Daemon) contextOf(t *agent.Turn, c tool.Call) (string, error) {
 	if c.Scope.Tool(tool.SessionSearch) == nil {
 		sessions = func() ([]sessionlog.Info, error) {
 			list, err := d.readable(d.createdFor(c))
-			return slices.DeleteFunc(list, func(i sessionlog.Info) bool { return i.Meta.Agent != c.Agent || i.ID == t.Session.Log.ID() }), err
+			return slices.DeleteFunc(list, func(i sessionlog.Info) bool {
+				return i.Meta.Agent != c.Agent || i.Meta.Workspace != c.Workspace || i.ID == t.Session.Log.ID()
+			}), err
 		}
 	}
 	out, err := digest.Text(sessions)
@@ -175,7 +173,7 @@ func environment(now time.Time, t *agent.Turn) string {
 
 func (d *Daemon) members(t *agent.Turn) string {
 	var b strings.Builder
-	for _, a := range d.setup().config.Agents {
+	for _, a := range d.setupIn(t.Session.Workspace).config.Agents {
 		if a.Name != t.Agent.Name && t.Scope().Members.Allows(a.Name) {
 			fmt.Fprintf(&b, "- %s: %s\n", a.Name, display.OneLine(a.Description))
 		}
@@ -205,7 +203,7 @@ func (d *Daemon) narrowContinued(t *agent.Turn) {
 			if call.Function.Name != tool.Skill || json.Unmarshal([]byte(call.Function.Arguments), &args) != nil {
 				continue
 			}
-			if sk, err := d.skills.Get(t.Scope(), args.Name); err == nil {
+			if sk, err := d.setupIn(t.Session.Workspace).skills.Get(t.Scope(), args.Name); err == nil {
 				t.Narrow(sk.Bound(t.Scope()))
 			}
 		}

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,12 +107,12 @@ func TestNoToolErases(t *testing.T) {
 // began or ended in the background. No later line contains the text.
 func TestPurgeDuringSummary(t *testing.T) {
 	const text = "plantedword"
-	for _, after := range []time.Duration{time.Second, 2 * time.Minute} {
+	for _, after := range []time.Duration{time.Second, time.Minute + time.Second, 4 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			fs := faultfs.NewMem()
-			d, m := channel(t, fs, "compact_threshold = 20000\n")
+			d, m := channel(t, fs, "compact_threshold = 20000\nflush = true\n")
 			defer d.Close()
-			m.summary = "the word is " + text
+			m.summary, m.notes = "the word is "+text, []string{`{"name":"word","content":"` + text + `"}`}
 			d.say(t, "user", text+strings.Repeat(" filler", 11_000))
 			time.Sleep(after)
 			synctest.Wait()
@@ -120,8 +122,8 @@ func TestPurgeDuringSummary(t *testing.T) {
 				lines, err = d.sessions.Purge(id, text)
 				return err
 			})
-			if err != nil || lines != 1 {
-				t.Fatal(lines, err)
+			if err != nil || lines != map[bool]int{true: 1, false: 2}[after < time.Minute] { // with the flush
+				t.Fatal(after, lines, err)
 			}
 			time.Sleep(2 * time.Minute)
 			for range 2 {
@@ -138,4 +140,47 @@ func TestPurgeDuringSummary(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPurgeDuringFlush purges a session while the notes of a flush are written. The purge waits
+// until the flush is complete, and no flush of the session follows.
+func TestPurgeDuringFlush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.NewMem()
+		d, m := channel(t, fs, flushes+"[sessions]\ntitles = \"off\"\n")
+		defer d.Close()
+		m.summary, m.notes = "the summary", []string{`{"name":"tea","content":"plantedword"}`}
+		var once sync.Once
+		done := make(chan string)
+		fs.SetHook(func(c faultfs.Call) error {
+			if c.Op == "write" && strings.Contains(c.Name, "memory.db-wal") && hasText(fs, "sessions/crab_user_1.jsonl", `"op":"flush"`) {
+				once.Do(func() {
+					go func() { // until the purge has ended
+						err := d.loaded.WithIdle(t.Context(), "crab_user_1", func() (err error) {
+							counts := archivedFile(t, fs, "crab_user_1")
+							_, err = d.sessions.Purge("crab_user_1", "plantedword")
+							done <- counts
+							return err
+						})
+						if err != nil {
+							t.Error(err)
+						}
+					}()
+					for range 1000 {
+						runtime.Gosched()
+					}
+				})
+			}
+			return nil
+		})
+		d.fill(t, "user")
+		if counts := <-done; counts != "-1/1/1" {
+			t.Errorf("purged at %s", counts)
+		}
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if hasText(fs, "sessions/crab_user_1.jsonl", "plantedword") || !hasText(fs, "sessions/crab_user_1.jsonl", `"notes":[{"name":"tea","content":"[purged]"}]`) {
+			t.Error("the session was not purged")
+		}
+	})
 }

@@ -151,6 +151,9 @@ func outcomeOf(s *crmem.Store, r *once.Record, o *op.Outcome) error {
 	for c, err := range s.ChangesOfID(r.Entry) {
 		if err == nil && isOf(&c, r.Key) && c.Redacted().IsZero() && op.ETag(&c.After) == r.ETag {
 			o.Entry, o.Seq, o.Time = &c.After, c.Seq, c.Time.UTC()
+			if c.Before.ID != 0 {
+				o.Before = &c.Before
+			}
 		}
 	}
 	if o.Entry != nil {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"crabmem/daemon/agent"
-	"crabmem/daemon/config"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/op"
 	"crabmem/daemon/session"
@@ -55,12 +54,26 @@ func (d *Daemon) resolve(ctx context.Context, q *runRequest) (*session.Session, 
 			return nil, err
 		}
 	}
-	if err := d.checkAgent(q.Agent); err != nil {
-		return nil, err
+	if q.Dir != nil && q.Session == nil && q.Resume == nil {
+		var err error
+		if q.Workspace, err = d.workspaceAt(ctx, *q.Dir); err != nil {
+			return nil, err
+		}
 	}
-	before := q.commands && d.setup().agents[cmp.Or(q.Agent, config.Crab)] != nil && q.Session == nil && q.Resume == nil
+	s := d.setupIn(q.Workspace)
+	if s.agents[q.Agent] == nil {
+		if err := d.checkAgent(q.Agent); err != nil {
+			return nil, err
+		}
+		s = d.setupIn(q.Workspace)
+	}
+	agent := q.Agent
+	if agent == "" {
+		agent = s.forSessions().DefaultAgent()
+	}
+	before := q.commands && s.agents[agent] != nil && q.Session == nil && q.Resume == nil
 	if before {
-		if err := d.command(d.senderScope(nil, cmp.Or(q.Agent, config.Crab), cmp.Or(q.Sender, session.User)), q); err != nil {
+		if err := d.command(s, d.senderScope(s, nil, agent, cmp.Or(q.Sender, session.User)), q); err != nil {
 			return nil, err
 		}
 	}
@@ -68,17 +81,18 @@ func (d *Daemon) resolve(ctx context.Context, q *runRequest) (*session.Session, 
 	if err != nil || before || !q.commands {
 		return l, err
 	}
-	return l, d.command(d.senderScope(l, l.Agent(), cmp.Or(q.Sender, l.CreatedBy())), q)
+	s = d.setupIn(l.Workspace())
+	return l, d.command(s, d.senderScope(s, l, l.Agent(), cmp.Or(q.Sender, l.CreatedBy())), q)
 }
 
 // senderScope returns the scope of a sender's run of an agent in a session, or in a new
 // session of the sender if l is nil.
-func (d *Daemon) senderScope(l *session.Session, agent, sender string) tool.Scope {
-	scope := d.setup().config.Origins.Scope(sender, sender)
+func (d *Daemon) senderScope(s *setup, l *session.Session, agent, sender string) tool.Scope {
+	scope := s.config.Origins.Scope(sender, sender)
 	if l != nil {
 		scope = d.loaded.Scope(l, sender)
 	}
-	if a := d.setup().agents[agent]; a != nil {
+	if a := s.agents[agent]; a != nil {
 		scope = scope.Intersect(a.Scope)
 	}
 	return scope
@@ -86,8 +100,8 @@ func (d *Daemon) senderScope(l *session.Session, agent, sender string) tool.Scop
 
 // command returns an error for a content /NAME if scope contains no skill NAME. It
 // replaces //NAME with the literal text /NAME.
-func (d *Daemon) command(scope tool.Scope, q *runRequest) error {
-	text, literal, err := d.skills.Command(scope, q.Content)
+func (d *Daemon) command(s *setup, scope tool.Scope, q *runRequest) error {
+	text, literal, err := s.skills.Command(scope, q.Content)
 	if unknown, ok := errors.AsType[*skill.UnknownCommand](err); ok {
 		if unknown.Refused {
 			d.log.Warn("rejected a call outside the agent's scope", "security", true, "agent", q.Agent, "kind", "skill", "name", unknown.Name)
@@ -123,7 +137,7 @@ func (d *Daemon) runMessage(ctx context.Context, q *runRequest, each func(agent.
 			return a, err
 		}
 		start := agent.Event{Kind: agent.Start, Agent: q.Agent, Session: l.StoredID(), Number: l.ID(), Model: q.model}
-		if a := d.setup().agents[l.Agent()]; a != nil && q.model == "" {
+		if a := d.setupIn(l.Workspace()).agents[l.Agent()]; a != nil && q.model == "" {
 			start.Model = a.Model
 		}
 		if err := each(start); err != nil {

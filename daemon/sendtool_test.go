@@ -189,7 +189,7 @@ func TestSendCrashes(t *testing.T) {
 				disk, calls := fs, 0
 				var mu sync.Mutex
 				_ = (&repeats{}).request(t, fs, func() {
-					fs.Hook = func(c faultfs.Call) error {
+					fs.SetHook(func(c faultfs.Call) error {
 						mu.Lock()
 						defer mu.Unlock()
 						if !slices.Contains(changes, c.Op) && !hit {
@@ -205,9 +205,9 @@ func TestSendCrashes(t *testing.T) {
 						}
 						hit = true
 						return syscall.EIO
-					}
+					})
 				})
-				fs.Hook = nil
+				fs.SetHook(nil)
 				before, _ := texts(disk)
 				if err := (&repeats{}).request(t, disk, func() {}); err != nil {
 					t.Errorf("call %d, kill %v: %v", call, kill, err)

@@ -46,6 +46,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	firing, stopFiring := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stopFiring(nil)
 	wg.Go(func() { d.firing.run(firing) })
+	wg.Go(func() { d.bulletins(firing) })
 	if metrics != nil {
 		wg.Go(func() { failed <- d.serveMetrics(firing, metrics, server) })
 	}
@@ -79,9 +80,11 @@ func (d *Daemon) trust(p wire.Peer) bool {
 	if p.Network != "tcp" {
 		return true
 	}
-	for _, a := range d.setup().agents {
-		if a.Scope.Confined && a.Scope.Tools.Allows(tool.Bash) {
-			return false
+	for _, s := range d.setups() {
+		for _, a := range s.agents {
+			if a.Scope.Confined && a.Scope.Tools.Allows(tool.Bash) {
+				return false
+			}
 		}
 	}
 	return true

@@ -18,6 +18,7 @@ import (
 	"crabmem/daemon/model"
 	"crabmem/daemon/skill"
 	"crabmem/daemon/tool"
+	"crabmem/daemon/workspace"
 )
 
 // setup is a configuration and the objects built from it. A reload builds
@@ -27,6 +28,11 @@ type setup struct {
 	models *model.Registry
 	runner *agent.Runner
 	agents map[string]*agent.Agent
+
+	skills  *skill.Set
+	servers *mcp.Manager
+	agent   string          // of requests without one; empty: crab
+	own     map[string]bool // agents of the workspace: whether each hides one of the home
 }
 
 func (d *Daemon) setup() *setup { return d.current.Load() }
@@ -62,18 +68,30 @@ func (d *Daemon) build(c *config.Config) error {
 	if err := models.Switch(c.Model); err != nil {
 		return err
 	}
-	s := &setup{config: c, models: models}
-	hooks := agent.Hooks{RegisterTools: func(set *tool.Set) { d.registerTools(set, c) }}.Then(d.hooks()).Then(d.roles.Hooks()).Then(d.opts.Hooks)
-	s.runner = agent.NewRunner(models, hooks)
-	s.runner.KeepResult = d.loaded.KeepResult
-	s.runner.Background, s.runner.Tiers = d.summing, agent.Tiers(c.Compaction)
-	s.runner.BeforeSummary, s.runner.Archive, s.runner.Record, s.runner.Redact = d.loaded.BeforeSummary, d.loaded.Archive, d.record, d.redaction
+	s := &setup{config: c, models: models, servers: d.mcp}
+	if old != nil {
+		s.skills = old.skills
+		s.skills.Use(SkillDirs(c))
+	} else {
+		s.skills = skill.Load(d.fs, SkillDirs(c), func(err error) { d.log.Warn("ignored a skill", "error", err) })
+	}
 	d.mcp.Set(d.mcpServers(c))
-	d.skills.Use(SkillDirs(c))
+	d.buildRunner(s)
 	d.buildAgents(s)
 	d.current.Store(s)
 	d.warnOfSetup(s)
 	return nil
+}
+
+// buildRunner makes the runner of a setup.
+func (d *Daemon) buildRunner(s *setup) {
+	c := s.config
+	hooks := agent.Hooks{RegisterTools: func(set *tool.Set) { d.registerTools(set, s) }}.Then(d.hooks()).Then(d.roles.Hooks()).Then(d.opts.Hooks)
+	s.runner = agent.NewRunner(s.models, hooks)
+	s.runner.KeepResult = d.loaded.KeepResult
+	s.runner.Background, s.runner.Tiers = d.summing, agent.Tiers(c.Compaction)
+	s.runner.BeforeSummary, s.runner.Archive, s.runner.Record, s.runner.Redact = d.loaded.BeforeSummary, d.loaded.Archive, d.record, d.redaction
+	s.runner.BeginFlush, s.runner.EndFlush = d.loaded.BeginFlush, d.loaded.EndFlush
 }
 
 // SkillDirs returns the directories of skills: the home's first, whose links
@@ -83,7 +101,13 @@ func SkillDirs(c *config.Config) []skill.Dir {
 	for _, dir := range c.SkillDirs {
 		dirs = append(dirs, skill.Dir{Path: dir, Tier: skill.Workspace})
 	}
-	return dirs
+	return append(dirs, skill.Installed(c.Home))
+}
+
+// SkillDirsIn returns the directories of skills for sessions in the workspace at root.
+func SkillDirsIn(root string, c *config.Config) []skill.Dir {
+	own := []skill.Dir{{Path: filepath.Join(root, "skills"), Tier: skill.Workspace}, skill.Installed(root)}
+	return append(own, SkillDirs(c)...)
 }
 
 // warnOfSetup logs a warning for each setting that has no effect.
@@ -98,7 +122,7 @@ func (d *Daemon) warnOfSetup(s *setup) {
 	for _, name := range d.missingSpaces(s.config) {
 		d.log.Warn("space does not exist: run crabmem spaces create "+name, "space", name)
 	}
-	all := d.skills.Skills(tool.Unbounded())
+	all := s.skills.Skills(tool.Unbounded())
 	for i := range all {
 		for _, w := range all[i].Unmatched(tools) {
 			d.log.Warn("skill", "warning", w.Error())
@@ -111,7 +135,11 @@ func (d *Daemon) buildAgents(s *setup) {
 	c := s.config
 	s.agents = make(map[string]*agent.Agent)
 	for _, a := range c.Agents {
-		scope := Scope(c, &a, d.skills.Tagged(a.SkillTags))
+		scope := Scope(c, &a, s.skills.Tagged(a.SkillTags))
+		flush := ""
+		if a.Flush {
+			flush = cmp.Or(a.FlushPrompt, agent.DefaultFlushPrompt)
+		}
 		own := a.Model
 		if a.FollowsActive {
 			own = ""
@@ -119,8 +147,8 @@ func (d *Daemon) buildAgents(s *setup) {
 		s.agents[a.Name] = s.runner.Build(agent.Agent{
 			Name: a.Name, Prompt: a.Prompt, Model: own, Thinking: a.Thinking, ToolChoice: a.ToolChoice,
 			MaxIterations: a.MaxIterations, CompactThreshold: a.CompactThreshold, CompactPrompt: a.CompactPrompt, CompactTokens: a.CompactTokens,
-			CompactModel: cmp.Or(a.CompactModel, c.Roles.Models.Compactor),
-			Memory:       c.Memory && a.Memory, Scope: scope, Resources: d.resources(scope),
+			CompactModel: cmp.Or(a.CompactModel, c.Roles.Models.Compactor), FlushPrompt: flush,
+			Memory: c.Memory && a.Memory, Scope: scope, Resources: s.resources(scope),
 		})
 	}
 }
@@ -175,21 +203,22 @@ func (d *Daemon) mcpServers(c *config.Config) []mcp.Server {
 }
 
 // resources returns the part of an agent's prompt that lists skills and servers.
-func (d *Daemon) resources(scope tool.Scope) string {
-	parts := slices.DeleteFunc([]string{d.mcp.Resources(scope), d.skills.Resources(scope)}, func(text string) bool { return text == "" })
+func (s *setup) resources(scope tool.Scope) string {
+	parts := slices.DeleteFunc([]string{s.servers.Resources(scope), s.skills.Resources(scope)}, func(text string) bool { return text == "" })
 	if len(parts) == 0 {
 		return ""
 	}
 	return "<resources>\n" + strings.Join(parts, "\n\n") + "\n</resources>"
 }
 
-func (d *Daemon) registerTools(set *tool.Set, c *config.Config) {
-	set.Add(d.mcp.Tool(), d.skills.Tool(func(c tool.Call, sk *skill.Skill) {
+func (d *Daemon) registerTools(set *tool.Set, s *setup) {
+	c := s.config
+	set.Add(s.servers.Tool(), s.skills.Tool(func(c tool.Call, sk *skill.Skill) {
 		if c.Narrow != nil {
 			c.Narrow(sk.Bound(c.Scope))
 		}
 	}))
-	set.Remote, set.Ready = d.mcp.Listed, d.mcp.Ready
+	set.Remote, set.Ready = s.servers.Listed, s.servers.Ready
 	set.Add(d.loaded.Tools()...)
 	set.Add(d.cronTool(), d.sendTool())
 	set.Add(d.taskTools()...)
@@ -218,7 +247,15 @@ func (d *Daemon) hidden(c *config.Config) []string {
 	for _, name := range keyFiles {
 		list = append(list, filepath.Join(d.home, name))
 	}
+	var stores []string
 	if p := d.store.Path(); filepath.Dir(p) != d.home {
+		stores = append(stores, p)
+	}
+	trusts, _ := workspace.ReadTrusts(d.fs, d.home) // without it, no workspace has a store
+	for _, root := range trusts.Paths() {
+		stores = append(stores, (&workspace.Workspace{Root: root}).Store())
+	}
+	for _, p := range stores {
 		for _, suffix := range []string{"", "-id", "-wal", "-wal.held", "-lock", "-reserve", "-history", tree.BasesSuffix,
 			"-usage", "-index-plain", "-index-standard", "-vectors", "-derived-lock"} {
 			list = append(list, p+suffix)

@@ -35,7 +35,7 @@ func TestSkillTags(t *testing.T) {
 	const config = "[agents.writer]\nprompt = \"You write.\"\nskills = [\"listed\"]\nskill_tags = [\"text\"]\n[agents.none]\nprompt = \"You wait.\"\nskill_tags = [\"unused\"]\n"
 	s := serve(t, dir, config+"[skills]\ndirs = ["+quoted(shared)+"]\n")
 	allowed := func(agent string) (names []string) {
-		for _, sk := range s.skills.Skills(s.setup().agents[agent].Scope) {
+		for _, sk := range s.setup().skills.Skills(s.setup().agents[agent].Scope) {
 			names = append(names, sk.Name)
 		}
 		slices.Sort(names)
@@ -82,7 +82,7 @@ func TestSkillLinks(t *testing.T) {
 		}
 	}
 	s := serve(t, dir, "[skills]\ndirs = ["+quoted(shared)+"]\n")
-	if list := s.skills.Skills(tool.Unbounded()); len(list) != 1 || list[0].Name != "linked-0" {
+	if list := s.setup().skills.Skills(tool.Unbounded()); len(list) != 1 || list[0].Name != "linked-0" {
 		t.Errorf("skills: %+v", list)
 	}
 }

@@ -25,18 +25,27 @@ func (d *Daemon) newSpaces(open func(file string) (*crmem.Store, error)) *space.
 
 // inSpace calls f with the store of a space that it reads.
 func (d *Daemon) inSpace(name string, f func(*crmem.Store) error) error {
+	if space.IsOfWorkspace(name) {
+		return d.useWorkspace(name, false, f)
+	}
 	return d.spaces.Use(name, false, f)
 }
 
 // writeSpace calls f with the store of a space that it writes.
 func (d *Daemon) writeSpace(name string, f func(*crmem.Store) error) error {
+	if space.IsOfWorkspace(name) {
+		return d.useWorkspace(name, true, f)
+	}
 	return d.spaces.Use(name, true, f)
 }
 
 // spacesOf returns the spaces of an agent: the one that it writes, and then those
-// that it only reads.
-func (d *Daemon) spacesOf(agent string) []string {
-	a, _ := d.setup().config.Agent(agent)
+// that it only reads. In a workspace with a store, that is its only space.
+func (d *Daemon) spacesOf(workspace, agent string) []string {
+	if name := d.storeOf(workspace); name != "" {
+		return []string{name}
+	}
+	a, _ := d.setupIn(workspace).config.Agent(agent)
 	return a.Spaces()
 }
 
@@ -66,7 +75,7 @@ func (d *Daemon) missingSpaces(c *config.Config) []string {
 // of several spaces are in the order of their ranks, because scores of different
 // spaces do not compare. Messages are of the sessions that session_search searches.
 func (d *Daemon) recallSpaces(ctx context.Context, c tool.Call, q op.Question) (*recall.Answer, error) {
-	spaces, err := c.Scope.ReadSpaces(d.spacesOf(c.Agent))
+	spaces, err := c.Scope.ReadSpaces(d.spacesOf(c.Workspace, c.Agent))
 	if err != nil {
 		return nil, err
 	}

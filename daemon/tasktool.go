@@ -41,7 +41,7 @@ func (d *Daemon) onBoard(ctx context.Context, c tool.Call, needs string, f func(
 	g, rules, scope := d.roles.Giver(t), d.setup().config.Origins, c.Scope
 	if g.Worker { // it has no memory: it checks subtasks of the board of who gave out the work
 		scope = rules.Scope(g.Creator, g.Sender)
-		if a := d.sessionSetup().Agents[g.Agent]; a != nil {
+		if a := d.setupIn(c.Workspace).agents[g.Agent]; a != nil {
 			scope = scope.Intersect(a.Scope)
 		}
 	}
@@ -51,7 +51,7 @@ func (d *Daemon) onBoard(ctx context.Context, c tool.Call, needs string, f func(
 	if rules.Level(g.Creator) == trust.Untrusted || rules.Level(g.Sender) == trust.Untrusted {
 		return &tool.Violation{Kind: "tool", Name: c.Name}
 	}
-	name, err := scope.WriteSpace(d.spacesOf(g.Agent)[0])
+	name, err := scope.WriteSpace(d.spacesOf(c.Workspace, g.Agent)[0])
 	if err != nil {
 		return err
 	}

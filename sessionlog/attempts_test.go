@@ -39,7 +39,7 @@ func TestMovedTooOften(t *testing.T) {
 	if n := calls(m, "open", path, missing, func() { _, err = d.find("/s", "crab_user_1.jsonl.jsonl") }); n != 0 || !errors.Is(err, ErrNotFound) {
 		t.Errorf("find of another id: %d, %v", n, err)
 	}
-	if n := calls(m, "open", path, missing, func() { _, err = d.Latest("crab", "user") }); n != 2*maxMoves || !errors.Is(err, ErrNotFound) { // for both prefixes
+	if n := calls(m, "open", path, missing, func() { _, err = d.Latest("crab", "user", "") }); n != 2*maxMoves || !errors.Is(err, ErrNotFound) { // for both prefixes
 		t.Errorf("latest: %d, %v", n, err)
 	}
 	if n := calls(m, "open", path, missing, func() { _, err = d.find("/s", "crab_user") }); n != maxMoves || !errors.Is(err, ErrNotFound) {

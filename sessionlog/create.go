@@ -52,9 +52,9 @@ func (d *Dir) Create(m Meta) (*Log, error) {
 }
 
 func checkMeta(m *Meta) error {
-	for _, s := range []string{m.Agent, m.CreatedBy, m.CreatedAt, m.Source, m.Project, m.Parent} {
+	for _, s := range []string{m.Agent, m.CreatedBy, m.CreatedAt, m.Source, m.Project, m.Parent, m.Workspace} {
 		if !utf8.ValidString(s) || len(s) > maxTitle {
-			return fmt.Errorf("%w: agent, sender, time, source, project, and parent must be UTF-8 of at most %d bytes", ErrInvalid, maxTitle)
+			return fmt.Errorf("%w: agent, sender, time, source, project, parent, and workspace must be UTF-8 of at most %d bytes", ErrInvalid, maxTitle)
 		}
 	}
 	if !utf8.ValidString(m.Request) || len(m.Request) > MaxRequest {

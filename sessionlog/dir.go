@@ -351,11 +351,11 @@ func (d *Dir) firstLine(path string) (Meta, string, error) {
 // maxMetaLine limits the bytes that are read of a meta line.
 const maxMetaLine = 1 << 20
 
-// Latest returns the id of an agent's newest session with a sender: the session
-// with the highest number. Error: [ErrNotFound].
-func (d *Dir) Latest(agent, createdBy string) (string, error) {
+// Latest returns the id of an agent's newest session with a sender in a workspace, or
+// outside all if it is "": the session with the highest number. Error: [ErrNotFound].
+func (d *Dir) Latest(agent, createdBy, workspace string) (string, error) {
 	for try := 1; ; try++ {
-		id, moved, err := d.latestOnce(agent, createdBy)
+		id, moved, err := d.latestOnce(agent, createdBy, workspace)
 		if !moved || try == maxMoves {
 			return id, err
 		}
@@ -364,7 +364,7 @@ func (d *Dir) Latest(agent, createdBy string) (string, error) {
 
 // latestOnce is Latest in one listing of the folder. moved reports that a
 // candidate was renamed or removed before it could be read.
-func (d *Dir) latestOnce(agent, createdBy string) (id string, moved bool, err error) {
+func (d *Dir) latestOnce(agent, createdBy, workspace string) (id string, moved bool, err error) {
 	names, err := d.names(d.path)
 	if err != nil {
 		return "", false, err
@@ -380,7 +380,7 @@ func (d *Dir) latestOnce(agent, createdBy string) (id string, moved bool, err er
 			}
 			m, err := d.readMetaLine(d.file(name))
 			moved = moved || errors.Is(err, fs.ErrNotExist)
-			if err != nil || m.Agent != agent || m.CreatedBy != createdBy || m.Source != "" || m.IsWork() {
+			if err != nil || m.Agent != agent || m.CreatedBy != createdBy || m.Workspace != workspace || m.Source != "" || m.IsWork() {
 				continue
 			}
 			best, _ = idOf(name, &m)

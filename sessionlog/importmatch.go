@@ -27,7 +27,7 @@ var partSeed = maphash.MakeSeed()
 // removedTexts matches the markers that a purge, and the redaction of secrets, write in
 // place of a text.
 var removedTexts = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(regexp.QuoteMeta(purgedText) + `|\[redacted: [^\]\n]*\]`)
+	return regexp.MustCompile(regexp.QuoteMeta(record.Purged) + `|\[redacted: [^\]\n]*\]`)
 })
 
 func appendPart(parts []part, class, text string) []part {

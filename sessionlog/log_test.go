@@ -536,14 +536,14 @@ func TestNumbers(t *testing.T) {
 	if len(seen) != 80 {
 		t.Errorf("%d ids, want 80", len(seen))
 	}
-	id, err := d.Latest("crab", "tg:1")
+	id, err := d.Latest("crab", "tg:1", "")
 	noErr(t, err)
 	l := reopen(t, d, id)
 	if l.Meta().CreatedBy != "tg:1" {
 		t.Errorf("the latest of tg:1 is of %s", l.Meta().CreatedBy)
 	}
 	noErr(t, l.Close())
-	if _, err := d.Latest("crab", "tg 1"); !errors.Is(err, sessionlog.ErrNotFound) {
+	if _, err := d.Latest("crab", "tg 1", ""); !errors.Is(err, sessionlog.ErrNotFound) {
 		t.Errorf("the latest of another sender with the slug: %v", err)
 	}
 }
@@ -553,7 +553,7 @@ func TestNumbers(t *testing.T) {
 func TestLatestSkipsUnreadable(t *testing.T) {
 	dir := t.TempDir()
 	writeSession(t, dir, "__1.jsonl", "no meta line")
-	if id, err := openDir(t, dir).Latest("", ""); !errors.Is(err, sessionlog.ErrNotFound) {
+	if id, err := openDir(t, dir).Latest("", "", ""); !errors.Is(err, sessionlog.ErrNotFound) {
 		t.Errorf("the latest is %q, error %v, want %v", id, err, sessionlog.ErrNotFound)
 	}
 }
@@ -657,7 +657,7 @@ func TestImport(t *testing.T) {
 	if _, err := d.Open(id); !errors.Is(err, sessionlog.ErrReadOnly) {
 		t.Errorf("open for writing: %v", err)
 	}
-	if _, err := d.Latest("claude-code", "user"); !errors.Is(err, sessionlog.ErrNotFound) {
+	if _, err := d.Latest("claude-code", "user", ""); !errors.Is(err, sessionlog.ErrNotFound) {
 		t.Errorf("an imported session is resumed: %v", err)
 	}
 	meta.Title = "grown"
@@ -713,7 +713,7 @@ func TestFilesThatAreNotSessions(t *testing.T) {
 	if _, err := m.Lstat("/s/.locks/half.lock"); err != nil {
 		t.Error(err)
 	}
-	if id, err := d.Latest("crab", "user"); id != "crab_user_1" || err != nil {
+	if id, err := d.Latest("crab", "user", ""); id != "crab_user_1" || err != nil {
 		t.Errorf("latest %s %v", id, err)
 	}
 	var list []fs.DirEntry

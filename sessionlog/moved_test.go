@@ -175,7 +175,7 @@ func TestMovedConcurrently(t *testing.T) {
 	const id = "crab_user_2"
 	for name, do := range map[string]func(d *sessionlog.Dir) error{
 		"latest": func(d *sessionlog.Dir) error {
-			if got, err := d.Latest("crab", "user"); got != id {
+			if got, err := d.Latest("crab", "user", ""); got != id {
 				return fmt.Errorf("the latest is %q, %w", got, err)
 			}
 			return nil

@@ -2,6 +2,7 @@ package sessionlog
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ func (d *Dir) Purge(id string, texts ...string) (lines int, err error) {
 	l, err := d.Open(id) // recovers the end of the file
 	if err == nil {
 		if e := eraser(texts); e.isIn(l.Meta().Title) {
-			err = l.SetTitle(purgedText) // the file's name contains the title
+			err = l.SetTitle(record.Purged) // the file's name contains the title
 		}
 		err = errors.Join(err, l.Close())
 	}
@@ -203,7 +204,7 @@ func (s *Session) writePurged(w io.Writer, p *purgePlan) (lines int, size int64,
 		if p.parts[l.Offset] {
 			text := ""
 			if first {
-				text = purgedText
+				text = record.Purged
 			}
 			b, changed = bytes.TrimSuffix(line.AppendTurnText(nil, text), []byte("\n")), true
 		}
@@ -222,9 +223,6 @@ func (s *Session) writePurged(w io.Writer, p *purgePlan) (lines int, size int64,
 	}
 	return lines, size, scan.Err
 }
-
-// purgedText replaces a string that contains a purged text.
-const purgedText = "[purged]"
 
 // eraser contains texts to purge.
 type eraser []string
@@ -301,7 +299,11 @@ func (e eraser) value(b []byte, isRecord, isWork bool) (purged []byte, changed b
 			key = text
 		}
 		if !isRecord || !isKey && !slices.Contains(stay, key) {
-			if with, has := e.text(text); has {
+			with, has := e.text(text)
+			if isWork && key == "was" && e.isDigest(text) {
+				with, has = record.Purged, true
+			}
+			if has {
 				if isRecord && key == "arguments" && !json.Valid([]byte(with)) {
 					with = "{}"
 				}
@@ -317,6 +319,14 @@ func (e eraser) value(b []byte, isRecord, isWork bool) (purged []byte, changed b
 	return append(purged, b[copied:]...), true
 }
 
+// isDigest reports whether a string is the SHA-256 of one of the texts, with or without a line
+// end.
+func (e eraser) isDigest(text string) bool {
+	return slices.ContainsFunc(e, func(part string) bool {
+		return text == fmt.Sprintf("%x", sha256.Sum256([]byte(part))) || text == fmt.Sprintf("%x", sha256.Sum256([]byte(part+"\n")))
+	})
+}
+
 // text returns a string without the texts, and whether that changes it. If the string
 // is JSON, text replaces only the strings in it.
 func (e eraser) text(text string) (purged string, changed bool) {
@@ -326,7 +336,7 @@ func (e eraser) text(text string) (purged string, changed bool) {
 		}
 	}
 	if e.isIn(text) {
-		return purgedText, true
+		return record.Purged, true
 	}
 	return text, changed
 }

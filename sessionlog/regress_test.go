@@ -380,7 +380,7 @@ func TestLatestIsTheHighest(t *testing.T) {
 	for _, n := range []int{1, 9, 10} {
 		m.WriteFile(fmt.Sprintf("/s/crab_user_%d.jsonl", n), []byte(metaLine), 0o600)
 	}
-	if id, err := d.Latest("crab", "user"); id != "crab_user_10" || err != nil {
+	if id, err := d.Latest("crab", "user", ""); id != "crab_user_10" || err != nil {
 		t.Errorf("%s, %v", id, err)
 	}
 }

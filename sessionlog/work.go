@@ -30,14 +30,47 @@ func (l *Log) AppendWork(w record.Work) error {
 	if n := int64(len(b) - 1); n > l.dir.opts.MaxLine {
 		return l.dir.tooLong("work record", n)
 	}
-	if err := l.write(b, l.dir.opts.Sync != SyncNone); err != nil { // ◄ the commit point of the spawn, the outcome, or the route
+	if err := l.write(b, l.dir.opts.Sync != SyncNone); err != nil { // ◄ the commit point of the spawn, the outcome, the route, or the flush
 		return err
+	}
+	if w.Op == record.WorkFlush {
+		return nil
 	}
 	if l.work == nil {
 		l.work = &record.OpenWork{}
 	}
 	l.work.Add(w)
 	return nil
+}
+
+// Size returns the length of the session's complete lines, in bytes.
+func (l *Log) Size() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.size
+}
+
+// Flushes returns the flushes of the session (S43), the number of its last line, and how many
+// messages follow the line up to which the last flush covers them, without results of tools.
+func (s *Session) Flushes() (list []record.Work, last int64, messages int, err error) {
+	var scan line.Scanner
+	var rec line.Record
+	var at []int64 // lines of messages
+	scan.Reset(s.file, 0, s.Size, s.maxLine)
+	for scan.Next() {
+		last = scan.Number
+		scan.Decode(&rec)
+		if rec.Kind == record.KindMessage && rec.Text(rec.Values[line.KeyRole]) != record.RoleTool {
+			at = append(at, scan.Number)
+		} else if w, ok := record.ParseWork(rec.Line); ok && rec.Kind == record.KindUnknown && w.Op == record.WorkFlush {
+			list = append(list, w)
+		}
+	}
+	if messages = len(at); len(list) > 0 {
+		i, _ := slices.BinarySearch(at, list[len(list)-1].Upto+1)
+		messages -= i
+	}
+	return list, last, messages, scan.Err
 }
 
 // CutAt ends the session after the line from, and returns the offset of the last marker up to

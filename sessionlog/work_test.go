@@ -2,6 +2,7 @@ package sessionlog_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -197,7 +198,7 @@ func TestWorkFormatExample(t *testing.T) {
 		}
 		noErr(t, s.Close())
 	}
-	if len(ops) != 5 {
+	if len(ops) != 6 {
 		t.Errorf("the examples have the records %v", ops)
 	}
 	if got := workOf(t, get(d.Open("crab_user_1"))); got != "1,2 w1.1" {
@@ -257,7 +258,7 @@ func TestChildrenAreSkipped(t *testing.T) {
 	check("in another process", y)
 	noErr(t, plain.Close())
 	noErr(t, d.Delete(plain.ID()))
-	if id, err := d.Latest("crab", "work-user"); !errors.Is(err, sessionlog.ErrNotFound) {
+	if id, err := d.Latest("crab", "work-user", ""); !errors.Is(err, sessionlog.ErrNotFound) {
 		t.Errorf("the newest session is %q, %v", id, err)
 	}
 	if id, err := d.CreatedFor("crab", "work-user", "r"); !errors.Is(err, sessionlog.ErrNotFound) {
@@ -305,6 +306,60 @@ func TestPurgeKeepsWork(t *testing.T) {
 		t.Error(diff)
 	}
 	noErr(t, errors.Join(r.Close(), d.Close()))
+}
+
+// TestFlushes writes flushes between messages, and reads them again, also after a marker with
+// a tail and a restart. A flush changes neither the messages nor the open work.
+func TestFlushes(t *testing.T) {
+	m, d, _ := onMem(t, sessionlog.Options{})
+	l := get(d.Create(sessionlog.Meta{Agent: "crab", CreatedBy: "user"}))
+	note := record.Note{Name: "tea", Content: "green <leaves>", Aliases: []string{}, Was: strings.Repeat("0", 64)}
+	flush := func(n int, upto int64, notes ...record.Note) error {
+		return l.AppendWork(record.Work{Op: record.WorkFlush, N: n, Upto: upto, Notes: notes})
+	}
+	check := func(flushes int, last int64, messages int) {
+		t.Helper()
+		s := get(d.Read(l.ID()))
+		list, line, left, err := s.Flushes()
+		noErr(t, errors.Join(err, s.Close()))
+		if len(list) != flushes || line != last || left != messages {
+			t.Errorf("%d flushes, last line %d, %d messages; want %d, %d, %d", len(list), line, left, flushes, last, messages)
+		}
+		if flushes > 0 && !cmp.Equal(list[0].Notes, []record.Note{note}) {
+			t.Errorf("notes %+v", list[0].Notes)
+		}
+		if c := get(l.Context()); slices.ContainsFunc(c.Messages, func(m sessionlog.Message) bool { return strings.Contains(m.Content, "leaves") }) {
+			t.Error("the context has a note")
+		}
+	}
+	check(0, 1, 0)
+	noErr(t, l.Append(user("a"), answer("b"), user("c")))
+	check(0, 4, 3)
+	noErr(t, errors.Join(flush(1, 3, note), l.Append(answer("d"))))
+	check(1, 6, 2) // without results
+	noErr(t, l.Append(sessionlog.Message{Role: "tool", Content: "found"}))
+	check(1, 7, 2)
+	if b := text(t, m.Crash(), l.Path()); !strings.Contains(b, "green <leaves>") {
+		t.Error("the flush is not durable")
+	}
+	noErr(t, l.Compact("summary", answer("b"), user("c"), answer("d")))
+	noErr(t, l.Append(user("e")))
+	check(1, 13, 3)
+	noErr(t, errors.Join(flush(2, 13), l.Close()))
+	l = get(d.Open(l.ID()))
+	check(2, 14, 0)
+	if got := workOf(t, l); got != "1,1" {
+		t.Errorf("open work %s", got)
+	}
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte("black\n")))
+	noErr(t, errors.Join(flush(3, 14, record.Note{Name: "drink", Content: "now green", Was: sum}), l.Close()))
+	if n, err := d.Purge(l.ID(), "leaves", "black", "drink", "flush", "upto"); err != nil || n != 2 {
+		t.Errorf("purged %d lines, %v", n, err)
+	}
+	if b := text(t, m, l.Path()); strings.Contains(b, "leaves") || strings.Contains(b, sum) || !strings.Contains(b, `"notes":[{"name":"[purged]","content":"now green","was":"[purged]"}]`) {
+		t.Errorf("after a purge: %s", b)
+	}
+	noErr(t, d.Close())
 }
 
 // TestQuestions writes questions, markers, and a marker of another program, and compares the

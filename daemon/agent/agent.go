@@ -15,6 +15,7 @@ import (
 	"crabmem/daemon/secret/scan"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // Default values of an agent.
@@ -75,6 +76,8 @@ type Agent struct {
 	CompactTokens int
 	// CompactModel is the model of summaries. "" is the agent's.
 	CompactModel string
+	// FlushPrompt replaces the one of the hooks unless it is "".
+	FlushPrompt string
 
 	system string
 }
@@ -133,6 +136,7 @@ type Session struct {
 	Log       *sessionlog.Log
 	CreatedBy string
 	Dir       string // working directory of tools; "" = none
+	Workspace string // real path; "" = none
 	Results   string // directory for long results of tools; "" = none
 
 	// Scope bounds every run in the session, whichever agent's it is. The zero
@@ -179,6 +183,12 @@ type Runner struct {
 	// It may be nil. It must be idempotent: it may be called twice for one
 	// summary.
 	Archive func(a *Agent, s *Session, sum Summary) (name string, err error)
+	// BeginFlush returns how many of the messages in the first size bytes of the log no flush
+	// covers, without results of tools, and the number of the last line of these bytes.
+	// EndFlush stores notes of the messages up to this line, within the scope of the session,
+	// exactly once, and returns the names of the stored ones. Without them, no flush begins.
+	BeginFlush func(s *Session, size int64) (messages int, upto int64, err error)
+	EndFlush   func(s *Session, upto int64, notes []record.Note) (names []string, err error)
 	// Record returns the text to keep for the result of a tool or a summary. It
 	// may be nil.
 	Record func(text string) string

@@ -12,10 +12,14 @@ const (
 	maxBackground     = 2   // summaries at a time
 	maxComplete       = 100 // sessions with a summary that no run has committed
 	backgroundTimeout = 5 * time.Minute
+
+	maxFailures = 3 // in a row, of flushes and summaries, before a pause
+	pause       = 30 * time.Minute
 )
 
-// Background runs the summaries of agents with a role, for all runners that share it. It
-// is safe for concurrent use.
+// Background runs the flushes and summaries of agents with a role, for all runners that share
+// it. After maxFailures in a row, it begins none before the end of a pause. It is safe for
+// concurrent use.
 type Background struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -24,6 +28,9 @@ type Background struct {
 	mu   sync.Mutex
 	busy int
 	of   map[string]*pending // by session
+
+	failures int       // in a row
+	until    time.Time // of the pause
 }
 
 // pending is a summary in the background, the newest of its session.
@@ -34,9 +41,20 @@ type pending struct {
 	urgent bool
 	cancel func() // from the beginning of the request
 
+	committing sync.Mutex // of the flush
+
 	done, reported bool
+	stored         []string // names of the notes
+	flushErr       error
 	text           string
 	err            error
+}
+
+// commit calls f, which writes the notes of the flush.
+func (p *pending) commit(f func() error) error {
+	p.committing.Lock()
+	defer p.committing.Unlock()
+	return f()
 }
 
 // NewBackground returns a Background without summaries.
@@ -83,7 +101,7 @@ func (b *Background) claim(s *Session, urgent bool) *pending {
 	if was := b.of[s.key()]; was != nil && (!was.done || was.number == s.Compactions+1 && (was.urgent || !urgent)) {
 		return nil
 	}
-	if b.busy == maxBackground || b.ctx.Err() != nil {
+	if b.busy == maxBackground || b.ctx.Err() != nil || time.Now().Before(b.until) {
 		return nil
 	}
 	for key, p := range b.of {
@@ -98,9 +116,9 @@ func (b *Background) claim(s *Session, urgent bool) *pending {
 	return p
 }
 
-// run makes the summary of a frozen session.
-func (b *Background) run(ctx context.Context, p *pending, r *Runner, a *Agent, frozen *Session) {
-	ctx, cancel := context.WithTimeout(context.WithValue(context.WithoutCancel(ctx), turnKey{}, (*Turn)(nil)), backgroundTimeout)
+// run makes the flush, if any, and then the summary of a frozen session.
+func (b *Background) run(ctx context.Context, p *pending, r *Runner, a *Agent, frozen *Session, f *Flush) {
+	ctx, cancel := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), turnKey{}, (*Turn)(nil)))
 	stop := context.AfterFunc(b.ctx, cancel)
 	b.mu.Lock()
 	p.cancel = cancel
@@ -108,12 +126,46 @@ func (b *Background) run(ctx context.Context, p *pending, r *Runner, a *Agent, f
 	b.running.Go(func() { // until the summary is complete, the time is over, or Stop cancels it
 		defer cancel()
 		defer stop()
-		text, err := r.Summarize(ctx, a, frozen, CompactOptions{})
+		var stored []string
+		var flushErr error
+		if f != nil {
+			stored, flushErr = f.run(ctx, p.commit)
+		}
+		timed, end := context.WithTimeout(ctx, backgroundTimeout)
+		defer end()
+		text, err := r.Summarize(timed, a, frozen, CompactOptions{})
+		if ctx.Err() == nil {
+			b.count(flushErr, err)
+		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.busy--
-		p.text, p.err, p.done = text, err, true
+		p.stored, p.flushErr, p.text, p.err, p.done = stored, flushErr, text, err, true
 	})
+}
+
+// paused reports whether no flush may begin.
+func (b *Background) paused() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return time.Now().Before(b.until)
+}
+
+// count counts the errors of a flush and its summary. Without an error, the row ends.
+func (b *Background) count(errs ...error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	had := b.failures
+	for _, err := range errs {
+		if err != nil {
+			b.failures++
+		}
+	}
+	if b.failures == had {
+		b.failures = 0
+	} else if b.failures >= maxFailures {
+		b.failures, b.until = 0, time.Now().Add(pause)
+	}
 }
 
 // take returns a session's complete summary, once. A failure stays, so that its tier is
@@ -131,15 +183,20 @@ func (b *Background) take(s *Session) *pending {
 	return p
 }
 
-// Drop forgets a session's summary, and cancels it if it is not complete: it may contain
-// texts that are then removed from the session.
+// Drop forgets a session's flush and summary, and cancels them if they are not complete: they
+// may contain texts that are then removed from the session. It waits until a flush that is
+// being committed has ended. The caller has closed the session's log, so no other one commits.
 func (b *Background) Drop(session string) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if p := b.of[session]; p != nil {
-		if p.cancel != nil {
-			p.cancel()
-		}
-		delete(b.of, session)
+	p := b.of[session]
+	delete(b.of, session)
+	b.mu.Unlock()
+	if p == nil {
+		return
 	}
+	if p.cancel != nil {
+		p.cancel()
+	}
+	p.committing.Lock()
+	defer p.committing.Unlock()
 }

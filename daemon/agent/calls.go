@@ -134,7 +134,7 @@ func enter(ctx context.Context, room chan<- struct{}) bool {
 func (t *turn) toolCall(c sessionlog.ToolCall) tool.Call {
 	return tool.Call{
 		ID: c.ID, Name: c.Function.Name, Arguments: json.RawMessage(c.Function.Arguments),
-		Agent: t.Agent.Name, Session: t.Session.ID, Requester: t.Session.CreatedBy, Dir: t.Session.Dir, Scope: t.Scope(), Depth: t.Depth,
+		Agent: t.Agent.Name, Session: t.Session.ID, Requester: t.Session.CreatedBy, Dir: t.Session.Dir, Workspace: t.Session.Workspace, Scope: t.Scope(), Depth: t.Depth,
 		Results: t.Session.Results, Offers: t.Agent.Offers, Narrow: t.Narrow,
 	}
 }

@@ -272,7 +272,7 @@ func (t *turn) compactIfFull(ctx context.Context, ends bool) {
 	if limit == 0 || t.noCompact || t.now() <= limit {
 		return
 	}
-	t.flush(ctx)
+	t.flushNow(ctx)
 	t.compact(ctx)
 }
 

@@ -35,11 +35,12 @@ const (
 	WorkEnded     Kind = "work_ended"      // ID; Content is the outcome; Note
 	Delivered     Kind = "delivered"       // Content is the message with the outcomes, which is durable
 	Wake          Kind = "wake"            // a run begins without a user
+	Flushed       Kind = "flushed"         // Content is the names of the notes that were stored before a summary
 )
 
 // Kinds are the kinds of events.
 var Kinds = []Kind{Start, User, Injected, TextDelta, ThinkingDelta, ToolStart, AskUser, ToolResult, ToolsComplete, Usage, Compacted, Refused, Notice, Progress, Done, Lag,
-	Reply, WorkStarted, WorkStatus, WorkWaiting, WorkEnded, Delivered, Wake}
+	Reply, WorkStarted, WorkStatus, WorkWaiting, WorkEnded, Delivered, Wake, Flushed}
 
 // Event is something that happened in a run. Kind decides which fields are set. Only
 // [Start] and the events for subscribers name the session.

@@ -36,8 +36,8 @@ type Hooks struct {
 	// DefaultCompactPrompt.
 	CompactPrompt string
 	// FlushPrompt, such as DefaultFlushPrompt, asks a model to store what it must not
-	// forget, with the tool remember, before a full context is compacted. "": it is not
-	// asked.
+	// forget, with the tool remember, before a full context is compacted, for an agent
+	// without a prompt of its own. "": it is not asked.
 	FlushPrompt string
 }
 

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"crabmem/bm25/clip"
+	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
 )
@@ -70,19 +72,25 @@ func (t *turn) summarize(ctx context.Context, urgent bool) {
 	if p == nil {
 		return
 	}
-	if !urgent {
-		t.flush(ctx)
-	}
 	a := *t.Agent
 	if urgent {
 		a.CompactModel, a.CompactTokens = t.Models.Fallback(cmp.Or(a.CompactModel, a.Model)), a.CompactTokens/2
 	}
-	frozen := &Session{CreatedBy: s.CreatedBy, Scope: s.Scope, Compactions: s.Compactions, Messages: append([]sessionlog.Message(nil), s.Messages...)}
+	frozen := s.freeze(s.Scope)
+	var f *Flush
+	if !urgent {
+		f = t.flush()
+	}
 	if s.Compactions > 0 {
 		m := &frozen.Messages[0]
 		m.Content = "The summaries of the messages before these. They stay: do not repeat them.\n\n" + m.Content
 	}
-	t.Background.run(ctx, p, t.Runner, &a, frozen)
+	t.Background.run(ctx, p, t.Runner, &a, frozen, f)
+}
+
+// freeze returns a copy of the session for a background task, within a scope.
+func (s *Session) freeze(scope tool.Scope) *Session {
+	return &Session{Log: s.Log, CreatedBy: s.CreatedBy, Scope: scope, Compactions: s.Compactions, Messages: slices.Clone(s.Messages)}
 }
 
 // commit replaces the messages that a complete background summary covers. If another
@@ -90,6 +98,9 @@ func (t *turn) summarize(ctx context.Context, urgent bool) {
 func (t *turn) commit() {
 	s := t.Session
 	p := t.Background.take(s)
+	if p != nil {
+		t.flushed(p.stored, p.flushErr)
+	}
 	switch {
 	case p == nil:
 	case p.err != nil:

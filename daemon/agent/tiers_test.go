@@ -35,6 +35,7 @@ type tierRig struct {
 	events    []string
 	stream    func(q *model.Request) (model.Chunk, error) // nil: says ok
 	summarize func(q *model.Request) (time.Duration, string, error)
+	calls     func(q *model.Request) []sessionlog.ToolCall // of a flush; nil: none
 }
 
 func (r *tierRig) Send(ctx context.Context, q model.Request) (*model.Response, error) {
@@ -44,13 +45,17 @@ func (r *tierRig) Send(ctx context.Context, q model.Request) (*model.Response, e
 	if r.summarize != nil {
 		wait, text, err = r.summarize(&q)
 	}
+	m := sessionlog.Message{Role: record.RoleAssistant, Content: text}
+	if r.calls != nil {
+		m.ToolCalls = r.calls(&q)
+	}
 	r.mu.Unlock()
 	select {
 	case <-time.After(wait):
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	return &model.Response{Message: sessionlog.Message{Role: record.RoleAssistant, Content: text}, Finish: "stop"}, err
+	return &model.Response{Message: m, Finish: "stop"}, err
 }
 
 func (r *tierRig) Stream(ctx context.Context, q model.Request) iter.Seq2[model.Chunk, error] {
@@ -115,6 +120,8 @@ func (r *tierRig) say(content string) error {
 		switch e.Kind {
 		case Compacted:
 			r.events = append(r.events, "compacted "+e.Archive)
+		case Flushed:
+			r.events = append(r.events, "flushed "+e.Content)
 		case Notice:
 			r.events = append(r.events, "notice "+e.Note)
 		case Done:
@@ -351,7 +358,7 @@ func TestBackgroundLimits(t *testing.T) {
 		begin := func(s *Session) bool {
 			p := r.Background.claim(s, false)
 			if p != nil {
-				r.Background.run(t.Context(), p, r.Runner, r.agent, s)
+				r.Background.run(t.Context(), p, r.Runner, r.agent, s, nil)
 			}
 			return p != nil
 		}

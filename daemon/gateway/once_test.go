@@ -72,6 +72,21 @@ func keyedRequests(r *rig) map[string]func() *keyed {
 			path, etag := create(name)
 			return &keyed{"DELETE", path, nil, nil, []string{"If-Match", etag}, func() { create(name) }, byName(name)}
 		},
+		"POST /v1/memories/remember": func() *keyed {
+			name := name()
+			path, _ := create(name)
+			return &keyed{"POST", "/v1/memories/remember", object{"name": name, "content": "x"}, object{"name": name, "content": "y"}, nil, put(path, "before"), byName(name)}
+		},
+		"POST /v1/memories/replace": func() *keyed {
+			name := name()
+			path, _ := create(name)
+			return &keyed{"POST", "/v1/memories/replace", object{"name": name, "content": "x", "if_sha256": op.SHA256("before")}, object{"name": name, "content": "y"}, nil, put(path, "before"), byName(name)}
+		},
+		"POST /v1/memories/append": func() *keyed {
+			name := name()
+			path, _ := create(name)
+			return &keyed{"POST", "/v1/memories/append", object{"name": name, "text": "x"}, object{"name": name, "text": "y"}, nil, put(path, "before"), byName(name)}
+		},
 		"POST " + storesPath: func() *keyed {
 			name := name()
 			return &keyed{"POST", storesPath, object{"name": name}, object{"name": name, "description": "other"}, nil, nil, list}

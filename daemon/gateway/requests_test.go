@@ -78,6 +78,10 @@ func TestHealth(t *testing.T) {
 				body = object{"message": "x"}
 			case strings.HasSuffix(at, "/answer"):
 				body = object{"answer": "x"}
+			case strings.HasSuffix(at, "/remember") || strings.HasSuffix(at, "/replace"):
+				body = object{"name": "x", "content": "x"}
+			case strings.HasSuffix(at, "/append"):
+				body = object{"name": "x", "text": "x"}
 			case strings.HasSuffix(at, "/pin"):
 				body = object{"names": []string{"x"}}
 			case strings.HasPrefix(at, "/v1/tasks"):
@@ -91,6 +95,9 @@ func TestHealth(t *testing.T) {
 			}
 		}
 		header := []string{}
+		if strings.HasSuffix(at, "/named") {
+			at += "?name=x"
+		}
 		if one.match {
 			header = []string{"If-Match", etag}
 		}

@@ -168,7 +168,7 @@ func savedText(out *op.Written, in any) string {
 	}
 	text += display.ShownName(out.Name) + ", " + display.Size(size)
 	if len(out.Similar) > 0 {
-		text += "\nthese entries have similar names: if one covers the same subject, keep only one of the two\n" + display.FenceNames(out.Similar)
+		text += "\nthese entries have similar names or texts: if one covers the same subject, keep only one of the two; if the new note replaces one, remember it again with supersedes\n" + display.FenceNames(out.Similar)
 	}
 	return text
 }

@@ -21,11 +21,14 @@ type Agent struct {
 	Scoped      bool     `json:"scoped" op:"owner"` // permits only the listed names
 	Memory      bool     `json:"memory" op:"owner"`
 	SkillTags   []string `json:"skill_tags"` // skills with one of these tags are permitted, too
+	Workspace   string   `json:"workspace,omitempty" op:"owner" jsonschema:"path of the workspace that has the agent"`
+	Hides       bool     `json:"hides,omitempty" op:"owner" jsonschema:"an agent of the home has the same name"`
 }
 
 // AgentNames are names of agents.
 type AgentNames struct {
-	Only []string `json:"only,omitempty" op:"key"` // empty: all
+	Only []string `json:"only,omitempty" op:"key"`  // empty: all
+	Dir  string   `json:"dir,omitempty" op:"owner"` // absolute; also the agents of a trusted workspace there or above
 }
 
 // AgentName names an agent.
@@ -34,15 +37,28 @@ type AgentName struct {
 	AgentNames
 }
 
+// permitNames checks that the request names no directory.
+func permitNames(d Daemon, in *AgentNames) error {
+	if in.Dir != "" {
+		return d.As.Refused("choose a working directory")
+	}
+	return nil
+}
+
 var ListAgents = Add(errtable.Other, Op[Daemon, AgentNames, []Agent]{
-	Name: "agents.list", Does: "List the agents.", Effect: Reads, Need: NeedNothing, Path: "GET /v1/agents",
-	Run: func(_ context.Context, d Daemon, in *AgentNames) ([]Agent, error) { return d.agents(in), nil },
+	Name: "agents.list", Does: "List the agents.", Effect: Reads, Need: NeedNothing, Permit: permitNames, Path: "GET /v1/agents",
+	Run: func(ctx context.Context, d Daemon, in *AgentNames) ([]Agent, error) { return d.agents(ctx, in) },
 })
 
 var ShowAgent = Add(errtable.Other, Op[Daemon, AgentName, Agent]{
-	Name: "agents.show", Does: "Describe an agent.", Effect: Reads, Need: NeedNothing, Path: "GET /v1/agents/{id}",
-	Run: func(_ context.Context, d Daemon, in *AgentName) (Agent, error) {
-		for _, a := range d.agents(&in.AgentNames) {
+	Name: "agents.show", Does: "Describe an agent.", Effect: Reads, Need: NeedNothing,
+	Permit: func(d Daemon, in *AgentName) error { return permitNames(d, &in.AgentNames) }, Path: "GET /v1/agents/{id}",
+	Run: func(ctx context.Context, d Daemon, in *AgentName) (Agent, error) {
+		all, err := d.agents(ctx, &in.AgentNames)
+		if err != nil {
+			return Agent{}, err
+		}
+		for _, a := range all {
 			if a.Name == in.Name {
 				return a, nil
 			}
@@ -55,9 +71,12 @@ var ShowAgent = Add(errtable.Other, Op[Daemon, AgentName, Agent]{
 // shownName limits a name in a message, in bytes.
 const shownName = 80
 
-func (d *Daemon) agents(in *AgentNames) []Agent {
+func (d *Daemon) agents(ctx context.Context, in *AgentNames) ([]Agent, error) {
 	d.NoticeAgents()
-	s := d.Setup()
+	s, root, err := d.SetupAt(ctx, in.Dir)
+	if err != nil {
+		return nil, err
+	}
 	list := []Agent{}
 	for _, a := range s.Config.Agents {
 		if len(in.Only) > 0 && !slices.Contains(in.Only, a.Name) {
@@ -69,9 +88,12 @@ func (d *Daemon) agents(in *AgentNames) []Agent {
 		for _, t := range s.Runner.Tools.Schemas(built.Scope, built.Offers) {
 			agent.Tools = append(agent.Tools, t.Name)
 		}
+		if _, ok := s.InWorkspace[a.Name]; ok {
+			agent.Workspace, agent.Hides = root, s.InWorkspace[a.Name]
+		}
 		list = append(list, agent)
 	}
-	return list
+	return list, nil
 }
 
 // some returns a list that JSON writes as an array.

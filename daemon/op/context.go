@@ -86,6 +86,7 @@ type Digest struct {
 	in    ContextQuery
 	now   time.Time
 	parts [][]digested // best first, by part
+	lead  [][]string   // lines of parts before these
 }
 
 // digested is an entry that a context may show.
@@ -101,12 +102,17 @@ func NewDigest(in ContextQuery, now time.Time) *Digest {
 	return &Digest{in: in, now: now, parts: make([][]digested, len(contextParts))}
 }
 
-// Add adds the notes of a store, except for those that expired or that another note
-// supersedes. Lines name the space, if it is set.
-func (d *Digest) Add(space string, s *crmem.Store) {
+// Lead adds a part before the others.
+func (d *Digest) Lead(title, text string) {
+	d.lead = append(d.lead, append([]string{"# " + title + "\n"}, slices.Collect(strings.Lines(strings.TrimSpace(text)+"\n"))...))
+}
+
+// Add adds the notes of a store, except for those that have one of some names, that expired,
+// or that another note supersedes. Lines name the space, if it is set.
+func (d *Digest) Add(space string, s *crmem.Store, without ...string) {
 	old := superseded(s)
 	for e := range s.All() {
-		if e.Kind != crmem.Note || old[e.ID] {
+		if e.Kind != crmem.Note || old[e.ID] || slices.Contains(without, e.Name) {
 			continue
 		}
 		m, _, _ := metadata.Parse(e.Content)
@@ -183,7 +189,7 @@ func shownLine(head, text string) string {
 // Text returns the context. sessions lists sessions whose titles it may show; nil: none.
 func (d *Digest) Text(sessions func() ([]sessionlog.Info, error)) (out ContextText, err error) {
 	shown := make(map[string]bool) // lines: each names its entry
-	var parts [][]string           // each with its title first
+	parts := slices.Clone(d.lead)  // each with its title first
 	for i, p := range contextParts {
 		lines := []string{"# " + p.title + "\n"}
 		for _, x := range d.parts[i] {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -17,6 +18,8 @@ import (
 // Cron is a cron table entry.
 type Cron struct {
 	ID         uint64 `json:"id"`
+	Workspace  string `json:"workspace,omitempty" jsonschema:"path of the workspace that has the entry"`
+	Name       string `json:"name,omitempty" jsonschema:"of the entry in its workspace"`
 	Schedule   string `json:"schedule"`
 	Skill      string `json:"skill,omitempty"`
 	Args       string `json:"args,omitempty"`
@@ -83,7 +86,7 @@ var ListCrons = Add(errtable.Other, Op[Daemon, None, []Cron]{
 	Name: "crons.list", Does: "List the cron entries.", Effect: Reads, Path: "GET /v1/crons",
 	Run: func(_ context.Context, d Daemon, _ *None) ([]Cron, error) {
 		list := []Cron{}
-		for _, c := range d.Crons.List() {
+		for _, c := range append(d.Crons.List(), d.WorkspaceCrons()...) {
 			list = append(list, d.cron(c))
 		}
 		return list, nil
@@ -133,6 +136,11 @@ var AddCron = Add(errtable.Session, Op[Daemon, NewCron, Cron]{
 var RemoveCron = Add(errtable.Other, Op[Daemon, CronID, None]{
 	Name: "crons.remove", Does: "Remove a cron entry.", Effect: Manages, Path: "DELETE /v1/crons/{id}",
 	Run: func(_ context.Context, d Daemon, in *CronID) (None, error) {
+		for _, c := range d.WorkspaceCrons() {
+			if c.ID == in.ID {
+				return None{}, &errtable.Error{HTTP: http.StatusForbidden, Kind: "scope", Path: c.Workspace, Message: fmt.Sprintf("cron %d: the workspace %s has it", in.ID, c.Workspace), Fix: "remove " + c.Name + " from the workspace"}
+			}
+		}
 		err := d.Crons.Delete(in.ID)
 		if _, ok := errors.AsType[*cron.NotFoundError](err); ok {
 			return None{}, &errtable.Error{HTTP: http.StatusNotFound, Kind: "not_found", Message: err.Error(), Fix: "crabmem cron list"}
@@ -146,7 +154,7 @@ var RemoveCron = Add(errtable.Other, Op[Daemon, CronID, None]{
 
 func (d *Daemon) cron(c cron.Cron) Cron {
 	e := Cron{
-		ID: c.ID, Schedule: c.Schedule, Skill: c.Skill, Args: c.Args, Session: c.SessionFile, Number: c.Session, QuietStart: c.QuietStart, QuietEnd: c.QuietEnd,
+		ID: c.ID, Workspace: c.Workspace, Name: c.Name, Schedule: c.Schedule, Skill: c.Skill, Args: c.Args, Session: c.SessionFile, Number: c.Session, QuietStart: c.QuietStart, QuietEnd: c.QuietEnd,
 		Timezone: c.Timezone, Once: c.Once, Approve: cmp.Or(c.Approve, cron.AllowedOnly), Failures: c.Failures,
 		Prompt: c.Prompt, Agent: c.Agent, Timeout: c.Timeout, Sender: c.Sender, Deliver: c.Deliver, Wake: c.Wake,
 	}

@@ -57,6 +57,9 @@ type Parts struct {
 	// ChangeConfig writes the configuration files and uses them, and Reload only uses them.
 	ChangeConfig func(*ConfigChange) (ChangedConfig, error)
 	Reload       func() error
+	// SetupAt returns the configuration in a directory, and the path of the workspace there or
+	// above. Without a trusted one it is the home's.
+	SetupAt func(ctx context.Context, dir string) (session.Setup, string, error)
 	// NoticeAgents adds the agents with new files.
 	NoticeAgents func()
 	// Info describes the daemon to an identity, and Stats returns the daemon's figures.
@@ -75,6 +78,8 @@ type Parts struct {
 	CheckCron func(l *session.Session, c *cron.Cron) error
 	// CronsChanged makes the daemon read the table.
 	CronsChanged func()
+	// WorkspaceCrons returns the entries of workspaces, which are in no table.
+	WorkspaceCrons func() []cron.Cron
 	// CronState adds the state of an entry's runs.
 	CronState func(c *Cron)
 }

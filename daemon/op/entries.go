@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"iter"
+	"net/http"
 	"slices"
 	"strconv"
 
@@ -105,7 +106,7 @@ func Entries(ctx context.Context, c Caller, f EntryFilter) iter.Seq2[crmem.Entry
 // Note is a note to create, or to replace.
 type Note struct {
 	crmem.Remember
-	Similar bool `json:"similar,omitempty"` // find the names that a created note may duplicate
+	Similar bool `json:"similar,omitempty"` // find the entries that a created note may repeat
 	Unnamed bool `json:"unnamed,omitempty"` // take [NewName] in place of the name
 }
 
@@ -139,7 +140,8 @@ func Replaced(e, before crmem.Entry) Written {
 
 var Remember = Add(errtable.Store, Op[Store, Note, Written]{
 	Name: "entries.remember", Does: "Create or replace a note.", Effect: Writes, Need: NeedWrite, Retry: true,
-	Did: func(_ *Note, w *Written) once.Effect { return w.effect() },
+	Path: "POST /v1/memories/remember", Fails: writeFails,
+	Did: func(_ *Note, w *Written) once.Effect { return w.effect() }, Again: writtenAgain,
 	Run: func(ctx context.Context, s Store, in *Note) (Written, error) {
 		if err := s.place(ctx, &in.Remember); err != nil {
 			return Written{}, err
@@ -150,7 +152,7 @@ var Remember = Add(errtable.Store, Op[Store, Note, Written]{
 		var similar []string
 		if in.Similar {
 			if old, err := s.Get(in.Name); err != nil || !crmem.SameName(old.Name, in.Name) {
-				similar = similarNames(s.Store, in.Name)
+				similar = s.similar(ctx, &in.Remember)
 			}
 		}
 		o, err := s.Guard.remember(s.Store, in.Remember)
@@ -237,6 +239,24 @@ func EntrySize(e *crmem.Entry) int {
 func (w *Written) effect() once.Effect {
 	e := w.Entry()
 	return effectOn(&e)
+}
+
+// writeFails are the statuses of refusals of a request that writes a note by its name.
+var writeFails = []int{http.StatusConflict, http.StatusUnprocessableEntity, http.StatusInsufficientStorage}
+
+// writtenAgain is the response to a repeated request that wrote a note.
+func writtenAgain(o *Outcome) (Written, error) {
+	if _, err := entryAgain(o); err != nil {
+		return Written{}, err
+	}
+	before := *o.Entry // the request changed nothing
+	if o.Seq != 0 {
+		before = crmem.Entry{}
+	}
+	if o.Before != nil {
+		before = *o.Before
+	}
+	return Replaced(*o.Entry, before), nil
 }
 
 // effectOn is the effect of a request that wrote an entry.

@@ -104,6 +104,23 @@ var PageEntries = Add(errtable.Store, Op[Store, EntryQuery, EntryPage]{
 	},
 })
 
+// AllEntries returns the entries with their contents, in pages.
+func AllEntries(ctx context.Context, c Caller) (list []*Entry, err error) {
+	for q := (EntryQuery{Limit: 200, View: "full"}); ; {
+		page, err := PageEntries.Do(ctx, c, q)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, page.Items...)
+		if page.Next == "" {
+			return list, nil
+		}
+		if q.After, err = strconv.ParseUint(page.Next, 10, 64); err != nil || len(page.Items) == 0 {
+			return nil, fmt.Errorf("list entries: the next page is %q", page.Next)
+		}
+	}
+}
+
 var CreateEntry = Add(errtable.Store, Op[Store, NewEntry, Entry]{
 	Name: "entries.create", Does: "Create a note.", Effect: Writes, Need: NeedWrite, Did: wroteEntry[NewEntry], Again: entryAgain,
 	Path: "POST /v1/memories", Status: http.StatusCreated,

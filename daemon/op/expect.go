@@ -32,7 +32,8 @@ type Replacement struct {
 // also the error if the history does not prove the version.
 var Replace = Add(errtable.Store, Op[Store, Replacement, Written]{
 	Name: "entries.replace", Does: "Replace a note if it is as expected.", Effect: Writes, Need: NeedWrite,
-	Did: func(_ *Replacement, w *Written) once.Effect { return w.effect() },
+	Path: "POST /v1/memories/replace", Fails: writeFails,
+	Did: func(_ *Replacement, w *Written) once.Effect { return w.effect() }, Again: writtenAgain,
 	Run: func(ctx context.Context, s Store, in *Replacement) (Written, error) {
 		var before crmem.Entry
 		// Update writes only if the entry is as the plan read it.

@@ -51,6 +51,9 @@ func newPath(path string, status int, fails []int, in, out reflect.Type) *Path {
 		p.BodyName = in.Name()
 		p.Body = structOf(in, p.Fields, func(place Place) bool { return place == InBody })
 	}
+	if out.Kind() == reflect.Pointer {
+		out = out.Elem()
+	}
 	if out != reflect.TypeFor[None]() {
 		p.ResponseName = out.Name()
 		p.Response = ForClients(out)

@@ -113,9 +113,44 @@ func (in *Question) Parse(now time.Time) (q crmem.Query, err error) {
 }
 
 var Recall = Add(errtable.Store, Op[Store, Question, *recall.Answer]{
-	Name: "entries.recall", Does: "Search entries.", Effect: Reads, Need: NeedRead,
-	Run: func(ctx context.Context, s Store, in *Question) (*recall.Answer, error) { return in.answer(ctx, s) },
+	Name: "entries.recall", Does: "Search entries.", Effect: Reads, Need: NeedRead, Path: "POST /v1/memories/recall",
+	Run: func(ctx context.Context, s Store, in *Question) (*recall.Answer, error) {
+		if s.As.Name != "" {
+			if err := in.bound(); err != nil {
+				return nil, err
+			}
+		}
+		return in.answer(ctx, s)
+	},
 })
+
+// maxHits limits the hits of a [Question] of an identity.
+const maxHits = 1000
+
+// bound refuses a question that is too large for an identity, and limits the hits.
+func (in *Question) bound() error {
+	if n := len(in.Query); n > MaxSearchQuery {
+		return errtable.Invalidf("query has %d bytes, want at most %d", n, MaxSearchQuery)
+	}
+	if in.Budget > maxSearchBudget {
+		return errtable.Invalidf("budget: want 0 to %d", maxSearchBudget)
+	}
+	if in.Limit == 0 {
+		in.Limit = maxHits
+	}
+	in.Limit = min(in.Limit, maxHits)
+	return nil
+}
+
+// Weigh sets the weights of the hits that have none, as those over HTTP, by the query.
+func Weigh(a *recall.Answer) {
+	weights := weightsOf(a)
+	for i := range a.Hits {
+		if a.Hits[i].Weights == nil {
+			a.Hits[i].Weights = weights
+		}
+	}
+}
 
 // answer carries out a search.
 func (in *Question) answer(ctx context.Context, s Store) (*recall.Answer, error) {

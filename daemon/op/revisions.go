@@ -24,7 +24,8 @@ var Append = Add(errtable.Store, Op[Store, Addition, Written]{
 	Name: "entries.append", Does: "Add text at the end of a note.", Effect: Writes, Need: NeedWrite,
 	Tool: &Tool{Name: "append", Title: "Append to a note",
 		Does: "Add text at the end of a note, on a new line. The note keeps its text, aliases, and metadata. For a new note, use remember."},
-	Did: func(_ *Addition, w *Written) once.Effect { return w.effect() },
+	Path: "POST /v1/memories/append", Fails: writeFails,
+	Did: func(_ *Addition, w *Written) once.Effect { return w.effect() }, Again: writtenAgain,
 	Run: func(ctx context.Context, s Store, in *Addition) (Written, error) {
 		if IsBlank(in.Text) {
 			return Written{}, errtable.Invalidf("the text to append to %s is empty; nothing was written", display.Label(in.Name))

@@ -2,16 +2,44 @@ package op
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 	"unicode"
 
+	"crabmem/bm25/clip"
 	"crabmem/crmem"
+	"crabmem/crmem/lint"
+	"crabmem/crmem/metadata"
 	"crabmem/daemon/display"
 )
 
 // maxSimilar limits the result of similarNames.
 const maxSimilar = 5
+
+const (
+	sameMeaning  = 0.9     // cosine of two texts with nearly the same meaning
+	repeatedText = 1 << 10 // bytes of a text that are a query for similar ones
+	repeatedHits = 25      // of that query
+)
+
+// similar returns the names of at most maxSimilar entries that a new note may repeat: they
+// have a similar name, nearly the same text or, with a model, nearly the same meaning.
+func (s Store) similar(ctx context.Context, o *crmem.Remember) []string {
+	like := similarNames(s.Store, o.Name)
+	text := clip.Bytes(metadata.Text(o.Content), repeatedText)
+	found, err := s.Search(ctx, crmem.Query{Text: text, Limit: repeatedHits, Uncounted: true, Semantic: SemanticRequest(s.Semantic)})
+	if err != nil {
+		return like // the note counts, and this is a hint
+	}
+	for _, h := range found.Hits {
+		near := h.Fused != nil && h.Fused.Cosine != nil && *h.Fused.Cosine >= sameMeaning
+		if len(like) < maxSimilar && !slices.Contains(like, h.Name) && (near || lint.Repeats(o.Content, h.Content)) {
+			like = append(like, h.Name)
+		}
+	}
+	return like
+}
 
 // similarNames returns the names of at most maxSimilar entries that a new entry of
 // the name may duplicate: their names differ in case, signs or a typing error, or

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"crabmem/crmem"
+	"crabmem/crmem/embed/embedtest"
+	"crabmem/crmem/fusion"
 )
 
 func TestSimilarNames(t *testing.T) {
@@ -69,6 +71,35 @@ func TestNearNames(t *testing.T) {
 	} {
 		if got := strings.Join(nearNames(s, name), " "); got != want {
 			t.Errorf("%.20q: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestSimilarTexts checks which texts a new note repeats, by words and by meaning.
+func TestSimilarTexts(t *testing.T) {
+	model, _ := embedtest.New("car automobile", "fast quick")
+	s := crmem.New(&crmem.Options{Embed: model})
+	const text = "The deploy of the shop runs at nine on Monday, and Dana watches the graphs for an hour."
+	for name, content := range map[string]string{
+		"release": "---\ntype: decision\n---\n" + text, "ride": "a fast car", "short": "at nine", "other": "The shop sells tea at nine on Monday.",
+	} {
+		if err := s.Apply(crmem.Add{Name: name, Content: content}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.EmbedAll(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for content, want := range map[string][]string{
+		text: {"release"}, strings.Replace(text, "Dana", "Lee", 1): {"release"}, text[:40]: nil, "at nine": nil,
+		"a quick automobile": {"ride"}, "a slow train": nil,
+	} {
+		w, err := Remember.Do(t.Context(), Store{Store: s, Semantic: &fusion.Request{}}, Note{Remember: crmem.Remember{Name: "new", Content: content}, Similar: true})
+		if err != nil || !slices.Equal(w.Similar, want) {
+			t.Errorf("%q is like %q (error %v), want %q", content, w.Similar, err, want)
+		}
+		if err := s.Forget("new"); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -35,6 +35,14 @@ type docsArgs struct {
 	Lines  int    `json:"lines,omitempty" jsonschema:"of read: at most 400; default: 200"`
 }
 
+type inspectArgs struct {
+	Section string `json:"section,omitempty" jsonschema:"a table of config.toml, such as roles; default: all"`
+}
+
+func (r *Roles) inspect(_ context.Context, _ tool.Call, args inspectArgs) (string, error) {
+	return r.o.Config(args.Section)
+}
+
 func (r *Roles) docs(_ context.Context, _ tool.Call, args docsArgs) (string, error) {
 	pages := r.o.Docs()
 	switch args.Action {

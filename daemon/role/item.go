@@ -150,7 +150,7 @@ func (w *running) begin(s *agent.Session) (bool, error) {
 
 // adapt applies the work's role to its agent.
 func (w *running) adapt(a *agent.Agent) {
-	c := w.r.o.Setup().Config
+	c := w.r.setupOf(w.p.Meta().Workspace).Config
 	of, _ := c.Agent(a.Name)
 	a.Model = w.model(a.Model)
 	if w.Kind == record.Branch {
@@ -175,7 +175,7 @@ func (w *running) model(own string) string {
 
 // workerOffers reports whether a worker has a tool that its scope permits.
 func workerOffers(name string) bool {
-	return name == tool.Send || !slices.Contains(allChannelTools, name) && !slices.Contains(branchOnly, name)
+	return name == tool.Send || !slices.Contains(allChannelTools, name) && !slices.Contains(branchOnly, name) && name != ConfigInspect
 }
 
 // event notes a run's progress.

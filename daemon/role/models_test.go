@@ -2,6 +2,7 @@ package role
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -88,4 +89,44 @@ func TestTaskType(t *testing.T) {
 			t.Errorf("refused with %q, want %q", refused, want)
 		}
 	})
+}
+
+// TestCortex: an agent with the role cortex has its model and its tools. Only an admin's run
+// reads the configuration, and work that the agent gives out never does.
+func TestCortex(t *testing.T) {
+	for sender, may := range map[string]bool{"user": true, "tg:7": false} {
+		bubble(t, func(r *rig) {
+			r.config.Agents[1].Role, r.config.Roles.Models.Cortex = config.Cortex, "big"
+			var own, worker []string
+			r.reply = func(q *request) answer { // the rig has no tools that change memory
+				names := make([]string, len(q.Tools))
+				for i := range q.Tools {
+					names[i] = q.Tools[i].Name
+				}
+				slices.Sort(names)
+				switch last := q.last(); {
+				case q.of == record.Worker:
+					worker = names
+					return call(Outcome, `{"text":"done"}`)
+				case last == "go":
+					own = append(names, q.Model)
+					return answer{calls: []string{`spawn_worker {"task":"the job"}`, `config_inspect {"section":"roles"}`}}
+				case q.has("roles.keep = 1 (default)"):
+					return say("inspected")
+				}
+				return say("no answer")
+			}
+			if answer := r.send(sender, "go"); strings.Contains(answer, "inspected") != may {
+				t.Errorf("%s: %s", sender, answer)
+			}
+			r.settle(time.Minute)
+			want := "ask_user cancel channel_recall config_inspect docs recall route spawn_worker big"
+			if !may {
+				want = strings.Replace(want, "config_inspect ", "", 1)
+			}
+			if got := strings.Join(own, " "); got != want || len(worker) == 0 || slices.Contains(worker, ConfigInspect) {
+				t.Errorf("%s: has %s; its worker has %s", sender, got, worker)
+			}
+		})
+	}
 }

@@ -181,7 +181,7 @@ func (r *Roles) wake(id string) {
 		r.o.Log.Warn("wake", "session", id, "error", err)
 		return
 	}
-	c := r.o.Setup().Config
+	c := r.setupOf(l.Workspace()).Config
 	sender, stale := p.sender(l.CreatedBy()), false // stale: others gave out work before the wake had the run slot
 	unowed := false                                 // the wake's texts would not be delivered
 	run := session.Run{Session: l, Sender: sender,
@@ -192,7 +192,7 @@ func (r *Roles) wake(id string) {
 			ms, err := p.deliver()
 			s.Messages = append(s.Messages, ms...)
 			n := deliveries(s.Messages)
-			if of, _ := c.Agent(l.Agent()); err != nil || n == 0 || !s.Unanswered() || of.Role != Channel {
+			if of, _ := c.Agent(l.Agent()); err != nil || n == 0 || !s.Unanswered() || of.Role == "" {
 				return false, err
 			}
 			if n > c.Roles.Wakes {

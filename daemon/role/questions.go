@@ -89,15 +89,15 @@ func (r *Roles) left(q *record.Work) time.Duration {
 func (r *Roles) awaits(q *record.Work) bool { return q != nil && q.Answer == "" && r.left(q) > 0 }
 
 // asks reports whether a session's questions to its user are durable.
-func (r *Roles) asks(agent, createdBy string) bool {
-	of, _ := r.o.Setup().Config.Agent(agent)
-	return of.Role == Channel && !trust.Delegated(createdBy)
+func (r *Roles) asks(workspace, agent, createdBy string) bool {
+	of, _ := r.setupOf(workspace).Config.Agent(agent)
+	return of.Role != "" && !trust.Delegated(createdBy)
 }
 
 // AskUser asks a channel's user, as [session.Options] says. The answer is delivered to
 // the session, also after the run.
 func (r *Roles) AskUser(ctx context.Context, t *agent.Turn, questions []agent.Question) (result string, did bool, err error) {
-	if t.Session.Log == nil || !r.asks(t.Agent.Name, t.Session.CreatedBy) {
+	if t.Session.Log == nil || !r.asks(t.Session.Workspace, t.Agent.Name, t.Session.CreatedBy) {
 		return "", false, nil
 	}
 	p, err := r.use(t.Session.Log.ID())
@@ -139,7 +139,7 @@ func (r *Roles) mayAnswer(by, to, text string) error {
 
 // Reply answers a loaded session's question, as Answer does.
 func (r *Roles) Reply(ctx context.Context, number uint64, by, text string) error {
-	if l, err := r.o.Sessions.Get(number); err == nil && r.asks(l.Agent(), l.CreatedBy()) {
+	if l, err := r.o.Sessions.Get(number); err == nil && r.asks(l.Workspace(), l.Agent(), l.CreatedBy()) {
 		return r.Answer(l.StoredID(), "", by, text)
 	}
 	return r.o.Sessions.Reply(ctx, number, text)

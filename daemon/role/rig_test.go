@@ -79,6 +79,9 @@ func (r *rig) hook(f func(faultfs.Call) error) {
 }
 
 // request is a request to the model.
+// Channel is the role of a request with a channel's tools.
+const Channel = config.Channel
+
 type request struct {
 	model.Request
 	ctx context.Context
@@ -236,7 +239,7 @@ func (r *rig) open(mem *faultfs.Mem) {
 	}
 	r.sessions = session.New(session.Options{
 		FS: fs, Home: home, Dir: dir, Log: log, Now: time.Now, Logs: r.logs,
-		Space: func(_ string, f func(*crmem.Store) error) error { return f(r.store) }, Own: func(string) string { return space.Main },
+		Space: func(_ string, f func(*crmem.Store) error) error { return f(r.store) }, Own: func(string, string) string { return space.Main },
 		Setup: current, Forget: func(uint64) {}, Ran: func(time.Duration) {},
 		Rules: approval.Rules{Home: rigHome, Profile: func() bool { return true }, Path: []string{r.bin}},
 		Allow: func(prefixes []string) error {
@@ -250,14 +253,14 @@ func (r *rig) open(mem *faultfs.Mem) {
 		AskUser: func(ctx context.Context, t *agent.Turn, q []agent.Question) (string, bool, error) {
 			return r.AskUser(ctx, t, q)
 		},
-		Role: func(a *agent.Agent, creator, sender string, members tool.List) time.Duration {
-			return r.For(a, creator, sender, members)
+		Role: func(a *agent.Agent, s *agent.Session, sender string) time.Duration {
+			return r.For(a, s, sender)
 		},
 	})
 	r.Roles = New(Options{
 		Work:     &work.Home{FS: fs, Path: home, Sessions: r.logs, Now: time.Now, Warn: func(line string) { r.note("work %s", line) }},
 		Sessions: r.sessions, Setup: current, Log: log, Now: time.Now, Leaves: func(string) error { return nil },
-		Skill: func(_ tool.Scope, name string) (*skill.Skill, error) {
+		Skill: func(_ tool.Call, name string) (*skill.Skill, error) {
 			if s := r.skills[name]; s != nil {
 				return s, nil
 			}
@@ -266,6 +269,7 @@ func (r *rig) open(mem *faultfs.Mem) {
 		Docs: func() []Page {
 			return []Page{{"recall", "search the store\n\nSearch names and texts.\n"}, {"remember", "write a note\n" + strings.Repeat("line\n", 500)}}
 		},
+		Config: func(section string) (string, error) { return section + ".keep = 1 (default)", nil },
 		Record: func(text string) string { return strings.ReplaceAll(text, "hunter22", "[secret]") },
 		Owe:    func(string, string, string) error { return nil },
 		Settle: func(string, string) error { return nil },

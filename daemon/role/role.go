@@ -44,14 +44,13 @@ const (
 	TaskCreate    = "task_create"
 	TaskList      = "task_list"
 	TaskUpdate    = "task_update"
+	ConfigInspect = "config_inspect"
 )
-
-// Channel is the role of an agent that never waits.
-const Channel = "channel"
 
 var (
 	allChannelTools = []string{Branch, SpawnWorker, Route, Cancel, Reply, Skip, Cron, tool.AskUser, tool.Send}
 	branchTools     = append(branchOnly, SpawnWorker, tool.Recall, tool.Remember, tool.Forget, tool.SessionSearch, tool.Send, TaskUpdate)
+	cortexTools     = append(branchOnly, SpawnWorker, Route, Cancel, tool.AskUser, tool.Recall, tool.Remember, tool.Forget, tool.SessionSearch, TaskUpdate, ConfigInspect)
 	branchOnly      = []string{ChannelRecall, Docs, TaskCreate, TaskList} // a branch has them, and a worker has not
 )
 
@@ -70,13 +69,16 @@ type Options struct {
 	Work     *work.Home
 	Sessions *session.Manager
 	Setup    func() session.Setup
+	SetupOf  func(workspace string) (session.Setup, error) // as in package session
 	Log      *slog.Logger
 	Now      func() time.Time
 	Version  string // of crabmem
 	// Docs returns the pages of the manual, in order.
 	Docs func() []Page
-	// Skill returns a skill that a scope allows.
-	Skill func(scope tool.Scope, name string) (*skill.Skill, error)
+	// Config returns the configuration, or a section of it, without secrets.
+	Config func(section string) (string, error)
+	// Skill returns a skill that the scope of a call allows.
+	Skill func(c tool.Call, name string) (*skill.Skill, error)
 	// Leaves returns an error for a task with a secret, which no other program receives.
 	Leaves func(text string) error
 	// Record returns a text of a model or a program without secrets.
@@ -167,25 +169,35 @@ func (r *Roles) Start() error {
 	return err
 }
 
-// For applies an agent's role to the agent, for a run with a creator and a sender that may
-// give work to some members. It selects the model of the role, and returns the run's time limit, or 0.
-func (r *Roles) For(a *agent.Agent, creator, sender string, members tool.List) (limit time.Duration) {
-	c := r.o.Setup().Config
-	of, _ := c.Agent(a.Name)
-	if of.Name == config.Cortex {
-		a.Model = cmp.Or(c.Roles.Models.Cortex, a.Model)
+// setupOf returns the configuration of the sessions in a workspace. Without one that has an
+// effect, it is the home's, and package session starts no run.
+func (r *Roles) setupOf(workspace string) session.Setup {
+	if workspace != "" && r.o.SetupOf != nil {
+		if s, err := r.o.SetupOf(workspace); err == nil {
+			return s
+		}
 	}
-	if of.Role != Channel || trust.Delegated(creator) {
+	return r.o.Setup()
+}
+
+// For applies an agent's role to the agent, for a run in a session with a sender. It selects the
+// model of the role, and returns the run's time limit, or 0.
+func (r *Roles) For(a *agent.Agent, s *agent.Session, sender string) (limit time.Duration) {
+	c, creator := r.setupOf(s.Workspace).Config, s.CreatedBy
+	of, _ := c.Agent(a.Name)
+	if of.Role == "" || trust.Delegated(creator) {
 		return 0
 	}
-	a.Model = cmp.Or(c.Roles.Models.Channel, a.Model)
 	a.Concludes, a.Repeats = true, agent.Repeats{Note: 2, Refuse: 4}
 	limitSteps(a, &of, c.Roles.Steps.Channel)
-	list := allChannelTools
-	if trust.IsCron(sender) {
+	list, own := allChannelTools, c.Roles.Models.Channel
+	if of.Role == config.Cortex {
+		list, own = cortexTools, c.Roles.Models.Cortex
+	} else if trust.IsCron(sender) {
 		list = append(list[:len(list):len(list)], branchTools...)
 	}
-	a.Offers = listed(permitted(c.Origins, list, creator, sender, members))
+	a.Model = cmp.Or(own, a.Model)
+	a.Offers = listed(permitted(c.Origins, list, creator, sender, s.Scope.Members))
 	return c.Roles.ChannelTimeout
 }
 
@@ -199,7 +211,8 @@ func limitSteps(a *agent.Agent, of *config.Agent, n int) {
 // permitted returns the role tools that a creator and a sender may use. Untrusted
 // identities need a rule for branches. Only who may give an agent work may change work.
 func permitted(rules trust.Rules, list []string, creator, sender string, members tool.List) []string {
-	untrusted := levelOf(rules, creator, sender) == trust.Untrusted
+	level := levelOf(rules, creator, sender)
+	untrusted := level == trust.Untrusted
 	works := members.All() || len(members.Names()) > 0
 	return slices.DeleteFunc(slices.Clone(list), func(name string) bool {
 		switch name {
@@ -207,6 +220,8 @@ func permitted(rules trust.Rules, list []string, creator, sender string, members
 			return untrusted && !rules.Allows(creator, sender, Branch)
 		case Cron, ChannelRecall, Docs, TaskCreate, TaskList, TaskUpdate:
 			return untrusted
+		case ConfigInspect:
+			return level != trust.Admin
 		case SpawnWorker, Route, Cancel:
 			return !works
 		}

@@ -56,7 +56,7 @@ func (w *running) prefix() (ms []sessionlog.Message, err error) {
 			return nil, err
 		}
 	}
-	setup := w.r.o.Setup()
+	setup := w.r.setupOf(w.p.Meta().Workspace)
 	limit := 0
 	if a := setup.Agents[w.Agent]; a != nil {
 		limit = setup.Runner.Models.ContextLimit(w.model(a.Model))

@@ -34,6 +34,7 @@ func (r *Roles) tools() []tool.Tool {
 		tool.New(Outcome, "Report the result of your task, and end.", r.report),
 		tool.New(ChannelRecall, "Read earlier lines: of this conversation, of another conversation of yours, or the lines that an archive summarizes.", r.channelRecall).Reader(),
 		tool.New(Docs, "List and read the manual of crabmem, the program that runs you.", r.docs).Reader(),
+		tool.New(ConfigInspect, "List the settings of crabmem, without secrets: a line each, with the place that sets it.", r.inspect).Reader(),
 	}
 	for i := range list {
 		list[i].Role = true
@@ -95,11 +96,11 @@ func (r *Roles) spawnWorker(ctx context.Context, c tool.Call, args workerArgs) (
 	if o.TaskType, err = r.taskType(args.TaskType); err != nil {
 		return "", err
 	}
-	task, tools, err := r.taskWith(args.Task, args.Skills, c.Scope)
+	task, tools, err := r.taskWith(args.Task, args.Skills, c)
 	if err != nil {
 		return "", err
 	}
-	setup := r.o.Setup()
+	setup := r.setupOf(c.Workspace)
 	caller := setup.Agents[c.Agent]
 	if caller == nil {
 		return "", fmt.Errorf("agent '%s' not registered", c.Agent)
@@ -159,10 +160,10 @@ func (r *Roles) taskType(name string) (string, error) {
 
 // taskWith returns a task with the texts of the caller's skills, and the tools that all these
 // skills permit.
-func (r *Roles) taskWith(task string, skills []string, of tool.Scope) (string, tool.List, error) {
+func (r *Roles) taskWith(task string, skills []string, c tool.Call) (string, tool.List, error) {
 	tools := tool.Everything()
 	for _, name := range skills {
-		s, err := r.o.Skill(of, name)
+		s, err := r.o.Skill(c, name)
 		if err != nil {
 			return "", tools, err
 		}

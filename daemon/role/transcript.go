@@ -52,7 +52,9 @@ func (r *Roles) channelRecall(ctx context.Context, c tool.Call, args recallArgs)
 	if args.Limit < 0 || args.Limit > maxLines || args.BeforeLine < 0 || args.AfterLine < 0 {
 		return "", fmt.Errorf("limit: want 1 to %d; before_line and after_line: want the number of a line", maxLines)
 	}
-	mine := func(m *sessionlog.Meta) bool { return m.Agent == c.Agent && rules.Sees(c.Scope, m.CreatedBy) }
+	mine := func(m *sessionlog.Meta) bool {
+		return m.Agent == c.Agent && m.Workspace == c.Workspace && rules.Sees(c.Scope, m.CreatedBy)
+	}
 	id, number := args.Session, 0
 	switch {
 	case args.Archive != "":

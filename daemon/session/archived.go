@@ -23,7 +23,7 @@ import (
 // written before the first marker that it does not count. A summary without its
 // entry is therefore found at the next load, also after later messages, and an
 // entry that the user removed is not created again. Without the file the number
-// is unknown.
+// is unknown. The file also counts flushes: sessionlog/FORMAT.md, S43.
 
 // noSpace is written for a summary that stays in the session only.
 const noSpace = "-"
@@ -33,8 +33,10 @@ const maxArchived = 64 << 10
 
 // archiveState is the content of the file archived/ID.
 type archiveState struct {
-	done   int      // summaries that need no more work
+	done   int      // summaries that need no more work; -1: unknown
 	spaces []string // of the summaries after them
+
+	flushes, begun int // flushes that need no more work, and the last one that began; 0: unknown
 }
 
 // space returns the space of a summary, if it is recorded.
@@ -51,39 +53,61 @@ func (m *Manager) archivedFile(id string) string { return filepath.Join(m.o.Home
 func (m *Manager) archived(id string) (a archiveState, known bool) {
 	b, err := vfs.ReadFile(m.o.FS, m.archivedFile(id), maxArchived)
 	if err != nil {
-		return archiveState{}, false
+		return archiveState{done: -1}, false
 	}
 	words := strings.Split(strings.TrimSuffix(string(b), "\n"), " ")
-	a.done, err = strconv.Atoi(words[0])
-	if err != nil || a.done < 0 {
-		return archiveState{}, false
+	fmt.Sscanf(words[0], "%d/%d/%d", &a.done, &a.flushes, &a.begun)
+	if a.counts() != words[0] || a.flushes < 0 {
+		return archiveState{done: -1}, false
 	}
 	for _, name := range words[1:] {
 		if name != noSpace && space.Check(name) != nil {
-			return archiveState{}, false
+			return archiveState{done: -1}, false
 		}
 		a.spaces = append(a.spaces, name)
 	}
-	return a, true
+	return a, a.done >= 0
 }
 
-// setArchived replaces the file atomically; the content is then on disk.
+// counts returns the first word of the file.
+func (a *archiveState) counts() string {
+	if a.begun == 0 {
+		return strconv.Itoa(a.done)
+	}
+	return fmt.Sprintf("%d/%d/%d", a.done, a.flushes, a.begun)
+}
+
+// setArchived sets the summaries in the file.
 func (m *Manager) setArchived(id string, a archiveState) error {
-	if was, known := m.archived(id); known && was.done == a.done && slices.Equal(was.spaces, a.spaces) {
+	return m.changeArchived(id, func(now *archiveState) { now.done, now.spaces = a.done, a.spaces })
+}
+
+// setFlushes sets the flushes in the file.
+func (m *Manager) setFlushes(id string, flushes, begun int) error {
+	return m.changeArchived(id, func(now *archiveState) { now.flushes, now.begun = flushes, begun })
+}
+
+// changeArchived replaces the file atomically; the content is then on disk.
+func (m *Manager) changeArchived(id string, change func(*archiveState)) error {
+	m.archiving.Lock()
+	defer m.archiving.Unlock()
+	a, _ := m.archived(id)
+	was := a
+	if change(&a); was.counts() == a.counts() && slices.Equal(was.spaces, a.spaces) {
 		return nil
 	}
 	name := m.archivedFile(id)
 	err := vfs.MkdirAll(m.o.FS, filepath.Dir(name), 0o700)
 	if err == nil {
-		err = vfs.WriteFile(m.o.FS, name, 0o600, fmt.Appendln(nil, strings.Join(append([]string{strconv.Itoa(a.done)}, a.spaces...), " ")))
+		err = vfs.WriteFile(m.o.FS, name, 0o600, fmt.Appendln(nil, strings.Join(append([]string{a.counts()}, a.spaces...), " ")))
 	}
 	return err
 }
 
 // archiveSpace returns the space for a summary of a run with a scope. It returns
 // noSpace if the run may write no space, or only one with a quota.
-func (m *Manager) archiveSpace(agent string, scope tool.Scope) string {
-	name, err := scope.WriteSpace(m.o.Own(agent))
+func (m *Manager) archiveSpace(meta *sessionlog.Meta, scope tool.Scope) string {
+	name, err := scope.WriteSpace(m.o.Own(meta.Workspace, meta.Agent))
 	if err != nil || scope.Memory.MaxEntries > 0 {
 		return noSpace
 	}
@@ -96,14 +120,14 @@ func (m *Manager) recordedSpace(a *archiveState, meta *sessionlog.Meta, number i
 	if name, ok := a.space(number); ok {
 		return name
 	}
-	return m.archiveSpace(meta.Agent, m.o.Setup().Config.Origins.Scope(meta.CreatedBy, meta.CreatedBy))
+	return m.archiveSpace(meta, m.o.Setup().Config.Origins.Scope(meta.CreatedBy, meta.CreatedBy))
 }
 
 // BeforeSummary records, before a summary is in the session, its space, and that it
 // is not in the store. It is the hook of [agent.Runner] with this name.
 func (m *Manager) BeforeSummary(s *agent.Session) error {
 	meta := s.Log.Meta()
-	next := m.archiveSpace(meta.Agent, s.Scope)
+	next := m.archiveSpace(&meta, s.Scope)
 	was, _ := m.archived(s.Log.ID())
 	now := archiveState{done: s.Compactions - len(s.Unarchived)}
 	for _, sum := range s.Unarchived {
@@ -125,7 +149,7 @@ func (m *Manager) Archive(a *agent.Agent, s *agent.Session, sum agent.Summary) (
 	meta := s.Log.Meta()
 	if sum.Late { // the file does not count it
 		if a.Memory {
-			name, err = m.addArchive(m.archiveSpace(meta.Agent, s.Scope), s.Log, sum)
+			name, err = m.addArchive(m.archiveSpace(&meta, s.Scope), s.Log, sum)
 		}
 		return name, err
 	}

@@ -101,7 +101,10 @@ func (m *Manager) delegateTool() tool.Tool {
 }
 
 func (m *Manager) delegate(ctx context.Context, c tool.Call, t task) (string, error) {
-	s := m.o.Setup()
+	s, err := m.setup(c.Workspace)
+	if err != nil {
+		return "", err
+	}
 	if _, ok := s.Agents[t.Agent]; !ok {
 		return "", notRegistered(t.Agent)
 	}
@@ -116,7 +119,7 @@ func (m *Manager) delegate(ctx context.Context, c tool.Call, t task) (string, er
 	if ctx.Err() != nil { // while the task waited for others
 		return "", context.Cause(ctx)
 	}
-	l, err := m.Create(sessionlog.Meta{Agent: t.Agent, CreatedBy: trust.Delegate(c.Agent, c.Requester, senderOf(ctx))}, t.Message, c.Dir, c.Scope)
+	l, err := m.Create(sessionlog.Meta{Agent: t.Agent, CreatedBy: trust.Delegate(c.Agent, c.Requester, senderOf(ctx)), Workspace: c.Workspace}, t.Message, c.Dir, c.Scope)
 	if err != nil {
 		return "", err
 	}

@@ -9,7 +9,6 @@ import (
 	"unsafe"
 
 	"crabmem/daemon/agent"
-	"crabmem/daemon/config"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
@@ -29,13 +28,14 @@ type Request struct {
 	Content       string  // of the first message; titles a session that is created
 	ID            string  // of the client's request; empty: none
 	Fresh         bool    // no earlier request has ID
+	Workspace     string  // real path of the workspace of Dir; empty: none
 }
 
 // adopt returns a new session with an open log. The caller holds its run slot.
 func (m *Manager) adopt(log *sessionlog.Log, dir string) *Session {
 	meta := log.Meta()
 	l := &Session{
-		agent: meta.Agent, createdBy: meta.CreatedBy, log: log, dir: dir, inherited: tool.Unbounded(),
+		agent: meta.Agent, createdBy: meta.CreatedBy, workspace: meta.Workspace, log: log, dir: dir, inherited: tool.Unbounded(),
 		slot: semaphore.NewWeighted(1), done: make(chan struct{}), work: meta.IsWork(),
 	}
 	l.setTitle(meta.Title)
@@ -132,7 +132,8 @@ func (m *Manager) load(l *Session) error {
 	if err != nil {
 		return err
 	}
-	s := &agent.Session{ID: l.id, Log: l.log, CreatedBy: l.createdBy, Messages: c.Messages, Streamed: c.Streamed, Failed: c.Failed}
+	m.recoverFlush(l.log)
+	s := &agent.Session{ID: l.id, Log: l.log, CreatedBy: l.createdBy, Workspace: l.workspace, Messages: c.Messages, Streamed: c.Streamed, Failed: c.Failed}
 	if c.Compacted {
 		all, err := m.compactions(l.log.ID())
 		if err != nil {
@@ -142,8 +143,9 @@ func (m *Manager) load(l *Session) error {
 		s.Unarchived = m.unarchived(l.log.ID(), all, len(c.Messages) > 1)
 	}
 	m.hold(l, s)
-	if a := m.o.Setup().Agents[l.agent]; a != nil && len(s.Unarchived) > 0 {
-		if _, err := m.o.Setup().Runner.ArchivePending(a, s); err != nil {
+	of, err := m.setup(l.workspace)
+	if a := of.Agents[l.agent]; err == nil && a != nil && len(s.Unarchived) > 0 {
+		if _, err := of.Runner.ArchivePending(a, s); err != nil {
 			m.o.Log.Warn("archive summary", "session", l.log.ID(), "error", err)
 		}
 	}
@@ -175,13 +177,17 @@ func (m *Manager) compactions(id string) ([]sessionlog.Compaction, error) {
 }
 
 // Resolve returns the session of a request: by number, by file, or else the
-// latest session of the agent and the sender. It creates one if there is none
-// or the request asks for a new chat. If the request names no agent, Resolve
-// uses the default agent and sets q.Agent to the session's.
+// latest session of the agent and the sender in the workspace. It creates one if
+// there is none or the request asks for a new chat. If the request names no agent,
+// Resolve uses the default agent and sets q.Agent to the session's.
 func (m *Manager) Resolve(ctx context.Context, q *Request) (*Session, error) {
 	named := q.Agent != ""
 	if !named {
-		q.Agent = config.Crab
+		s, err := m.setup(q.Workspace)
+		if err != nil {
+			return nil, err
+		}
+		q.Agent = s.DefaultAgent()
 	}
 	l, err := m.resolve(ctx, q)
 	if err == nil && !named {
@@ -214,17 +220,21 @@ func (m *Manager) resolve(ctx context.Context, q *Request) (*Session, error) {
 		}
 		return m.Open(ctx, id, dir)
 	}
-	if _, ok := m.o.Setup().Agents[q.Agent]; !ok {
+	s, err := m.setup(q.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := s.Agents[q.Agent]; !ok {
 		return nil, notRegistered(q.Agent)
 	}
 	by := cmp.Or(q.Sender, User)
 	create := func() (*Session, error) {
-		return m.Create(sessionlog.Meta{Agent: q.Agent, CreatedBy: by, Request: q.ID}, q.Content, dir, tool.Unbounded())
+		return m.Create(sessionlog.Meta{Agent: q.Agent, CreatedBy: by, Request: q.ID, Workspace: q.Workspace}, q.Content, dir, tool.Unbounded())
 	}
 	if q.NewChat && (q.ID == "" || q.Fresh) {
 		return create()
 	}
-	unlock, err := m.identities.lock(ctx, q.Agent+"\x00"+by)
+	unlock, err := m.identities.lock(ctx, q.Agent+"\x00"+by+"\x00"+q.Workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -239,14 +249,16 @@ func (m *Manager) resolve(ctx context.Context, q *Request) (*Session, error) {
 		}
 		return m.Open(ctx, id, dir)
 	}
-	if l := m.find(func(l *Session) bool { return l.agent == q.Agent && l.createdBy == by && !l.dead() }); l != nil {
+	if l := m.find(func(l *Session) bool {
+		return l.agent == q.Agent && l.createdBy == by && l.workspace == q.Workspace && !l.dead()
+	}); l != nil {
 		if dir != "" {
 			l.setDir(dir)
 		}
 		return l, nil
 	}
 	var l *Session
-	id, err := m.o.Logs.Latest(q.Agent, by)
+	id, err := m.o.Logs.Latest(q.Agent, by, q.Workspace)
 	if err == nil {
 		l, err = m.Open(ctx, id, dir) // not found: Discard removed it after Latest
 	}

@@ -34,7 +34,7 @@ func TestEndedContexts(t *testing.T) {
 			return unlock
 		},
 		"identity": func(r *rig, l *Session) func() {
-			unlock, err := r.identities.lock(r.t.Context(), "crab\x00user")
+			unlock, err := r.identities.lock(r.t.Context(), "crab\x00user\x00")
 			r.check(err)
 			return unlock
 		},

@@ -82,7 +82,7 @@ func (r *rig) open() {
 	r.check(err)
 	r.Manager = New(Options{
 		FS: r.fs, Home: rigHome, Dir: "/work", Log: slog.New(slog.NewTextHandler(r, &slog.HandlerOptions{ReplaceAttr: withoutTime})), Now: time.Now,
-		Logs: r.logs, Space: func(_ string, f func(*crmem.Store) error) error { return f(r.store) }, Own: func(string) string { return space.Main },
+		Logs: r.logs, Space: func(_ string, f func(*crmem.Store) error) error { return f(r.store) }, Own: func(string, string) string { return space.Main },
 		Setup:  func() Setup { return *r.setup.Load() },
 		Forget: func(id uint64) { r.note("forget %d", id) },
 		Ran:    func(d time.Duration) { r.note("ran for %v", d) },

@@ -90,7 +90,10 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 		}
 		m.end(l, began, err)
 	}()
-	s := m.o.Setup()
+	s, err := m.setup(l.workspace)
+	if err != nil {
+		return err
+	}
 	a, ok := s.Agents[l.agent]
 	if !ok {
 		return notRegistered(l.agent)
@@ -119,7 +122,7 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 	}
 	limit := r.Timeout
 	if m.o.Role != nil {
-		if of := m.o.Role(a, l.createdBy, r.Sender, l.session.Scope.Members); limit == 0 || of > 0 && of < limit {
+		if of := m.o.Role(a, l.session, r.Sender); limit == 0 || of > 0 && of < limit {
 			limit = of
 		}
 	}
@@ -242,7 +245,10 @@ func (m *Manager) With(ctx context.Context, id uint64, f func(context.Context, S
 	}
 	began := m.o.Now()
 	defer func() { m.end(l, began, err) }()
-	s := m.o.Setup()
+	s, err := m.setup(l.workspace)
+	if err != nil {
+		return err
+	}
 	a, ok := s.Agents[l.agent]
 	if !ok {
 		return notRegistered(l.agent)

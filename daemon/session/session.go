@@ -6,6 +6,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -24,11 +25,13 @@ import (
 	"crabmem/daemon/tool"
 	"crabmem/daemon/usage"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 
 	"golang.org/x/sync/semaphore"
 )
 
-// Options configure a Manager. All fields but Role, InUse, Rewrites, and AskUser are required.
+// Options configure a Manager. All fields but Role, InUse, Rewrites, AskUser, and Notes are
+// required.
 type Options struct {
 	FS   vfs.FS
 	Home string // contains archived/
@@ -37,13 +40,16 @@ type Options struct {
 	Now  func() time.Time
 	Logs *sessionlog.Dir // the files of the sessions
 	// Space calls f with the store of a space, for archives. Own returns the space
-	// that an agent writes.
+	// that an agent writes in a workspace.
 	Space func(name string, f func(*crmem.Store) error) error
-	Own   func(agent string) string
+	Own   func(workspace, agent string) string
 	Setup func() Setup // the current configuration
-	// Role applies an agent's role to a copy of it, for a run with a creator and a sender that
-	// may give work to some members, and returns the run's time limit, or 0. It may be nil.
-	Role func(a *agent.Agent, creator, sender string, members tool.List) (limit time.Duration)
+	// SetupOf returns the configuration of the sessions in a workspace, or an error if the
+	// workspace has no effect. It may be nil.
+	SetupOf func(workspace string) (Setup, error)
+	// Role applies an agent's role to a copy of it, for a run in a session with a sender, and
+	// returns the run's time limit, or 0. It may be nil.
+	Role func(a *agent.Agent, s *agent.Session, sender string) (limit time.Duration)
 	// Admit returns an error if a limit refuses a run, or else counts it if begins is set.
 	// It may be nil.
 	Admit func(p usage.Payer, begins bool) error
@@ -54,6 +60,9 @@ type Options struct {
 	Rewrites func(id string)
 	// AskUser asks a run's user. It returns false for a run whose questions end with it.
 	AskUser func(ctx context.Context, t *agent.Turn, questions []agent.Question) (result string, did bool, err error)
+	// Notes applies the notes of a flush, all or none, and returns the names of the stored
+	// ones. again is set if the store may have them already. Without it, no flush begins.
+	Notes func(log *sessionlog.Log, flush record.Work, again bool) (names []string, err error)
 	// Forget is called when a session closes; Ran after each run.
 	Forget func(id uint64)
 	Ran    func(time.Duration)
@@ -69,7 +78,15 @@ type Setup struct {
 	Config *config.Config
 	Runner *agent.Runner
 	Agents map[string]*agent.Agent
+	// Default is the agent of requests without one; empty: crab.
+	Default string
+	// InWorkspace has the names of the agents of a workspace, and whether each hides one of the
+	// home.
+	InWorkspace map[string]bool
 }
+
+// DefaultAgent returns the agent of requests without one.
+func (s Setup) DefaultAgent() string { return cmp.Or(s.Default, config.Crab) }
 
 // Manager has the loaded sessions of a daemon. It is safe for concurrent use.
 type Manager struct {
@@ -82,6 +99,9 @@ type Manager struct {
 	identities, stored nameLocks
 	clock              atomic.Int64 // counts uses of sessions
 	loaded             atomic.Int64 // bytes of histories
+
+	archiving sync.Mutex // of changes of the files archived/ID
+	flushing  sync.Mutex // of flushes, from their records until they are counted
 
 	background     context.Context // of requests for titles; ends with Stop
 	stopBackground context.CancelCauseFunc
@@ -105,6 +125,7 @@ func New(o Options) *Manager {
 type Session struct {
 	id               uint64 // in this daemon, from 1
 	agent, createdBy string
+	workspace        string // its real path; empty: none
 	log              *sessionlog.Log
 	work             bool                // the session does work of another one
 	inherited        tool.Scope          // of the run that delegated the session's task; limits its runs
@@ -137,6 +158,17 @@ func (l *Session) StoredID() string { return l.log.ID() }
 
 // Agent returns the name of the session's agent.
 func (l *Session) Agent() string { return l.agent }
+
+// Workspace returns the real path of the session's workspace, or "".
+func (l *Session) Workspace() string { return l.workspace }
+
+// setup returns the configuration of the sessions in a workspace.
+func (m *Manager) setup(workspace string) (Setup, error) {
+	if workspace == "" || m.o.SetupOf == nil {
+		return m.o.Setup(), nil
+	}
+	return m.o.SetupOf(workspace)
+}
 
 // Scope returns the permissions that limit a run in the session for a sender: those
 // that the creator of the session and the sender both have in the current

@@ -130,9 +130,9 @@ func TestBeforeSummary(t *testing.T) {
 			creator, sender string
 			want            archiveState
 		}{
-			{"user", "user", archiveState{3, []string{"main", "main", "main"}}}, // two by an earlier version
-			{"user", "tg:7", archiveState{3, []string{"main", "main", space.OfSender("tg:7")}}},
-			{"user", "slack:7", archiveState{3, []string{"main", "main", "-"}}},
+			{"user", "user", archiveState{done: 3, spaces: []string{"main", "main", "main"}}}, // two by an earlier version
+			{"user", "tg:7", archiveState{done: 3, spaces: []string{"main", "main", space.OfSender("tg:7")}}},
+			{"user", "slack:7", archiveState{done: 3, spaces: []string{"main", "main", "-"}}},
 		} {
 			s.Scope = r.setup.Load().Config.Origins.Scope(c.creator, c.sender)
 			r.check(r.BeforeSummary(s))

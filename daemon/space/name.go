@@ -57,14 +57,30 @@ func OfSender(identity string) string {
 }
 
 // IsOfSender reports whether OfSender returns the name for some identity.
-func IsOfSender(name string) bool {
-	rest, ok := strings.CutPrefix(name, senderPrefix)
+func IsOfSender(name string) bool { return isDigest(name, senderPrefix) }
+
+// isDigest reports whether a name is a prefix and a part of a SHA-256.
+func isDigest(name, prefix string) bool {
+	rest, ok := strings.CutPrefix(name, prefix)
 	_, err := hex.DecodeString(rest)
 	return ok && len(rest) == 32 && err == nil && rest == strings.ToLower(rest)
 }
 
-// IsUnwritten reports whether err means that a sender has no space yet, because it did not
-// write.
+// workspacePrefix begins the names of spaces that are the stores of workspaces.
+const workspacePrefix = "workspace-"
+
+// OfWorkspace returns the name of the space that is the store of a workspace: a part of the
+// SHA-256 of its path.
+func OfWorkspace(root string) string {
+	sum := sha256.Sum256([]byte(root))
+	return workspacePrefix + hex.EncodeToString(sum[:16])
+}
+
+// IsOfWorkspace reports whether OfWorkspace returns the name for some path.
+func IsOfWorkspace(name string) bool { return isDigest(name, workspacePrefix) }
+
+// IsUnwritten reports whether err means that a sender or a workspace has no space yet, because
+// it did not write.
 func IsUnwritten(name string, err error) bool {
-	return errors.Is(err, crmem.ErrNoStore) && IsOfSender(name)
+	return errors.Is(err, crmem.ErrNoStore) && (IsOfSender(name) || IsOfWorkspace(name))
 }

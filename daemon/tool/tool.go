@@ -49,6 +49,7 @@ type Call struct {
 	Session   uint64 // 0 outside a daemon
 	Requester string // creator of the session
 	Dir       string // working directory; "" = none
+	Workspace string // real path of the session's workspace; "" = none
 	Results   string // directory of the session's long results; "" = none
 	Scope     Scope  // permissions of the caller
 	Depth     int    // number of delegations that led here

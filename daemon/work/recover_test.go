@@ -35,7 +35,7 @@ func start(t *testing.T, m *faultfs.Mem) (*Home, []Recovered, *Parent) {
 	d, err := sessionlog.OpenDir("/home/sessions", &sessionlog.Options{FS: m, Now: now})
 	must(t, err)
 	h := &Home{FS: m, Path: "/home", Sessions: d, Now: now, External: func(agent string) (bool, bool) { return agent != "crab", agent == "loads" }}
-	if _, err := d.Latest("crab", "user"); err != nil {
+	if _, err := d.Latest("crab", "user", ""); err != nil {
 		l, err := d.Create(sessionlog.Meta{Agent: "crab", CreatedBy: "user"})
 		must(t, err)
 		must(t, errors.Join(l.Append(sessionlog.Message{Role: "user", Content: "go"}), l.Close()))

@@ -316,7 +316,7 @@ func (k *daemonKills) check(t *testing.T, home string, logs []*requestLog, end b
 // checkSession compares the session of a client with the turns.
 func (k *daemonKills) checkSession(t *testing.T, dir *sessionlog.Dir, d *requestLog, archives map[string]bool, end bool) {
 	t.Helper()
-	id, err := dir.Latest("crab", d.sender)
+	id, err := dir.Latest("crab", d.sender, "")
 	if errors.Is(err, sessionlog.ErrNotFound) {
 		for _, turn := range d.turns {
 			if turn.ended {

@@ -175,7 +175,7 @@ func checkFolder(t *testing.T, rng *rand.Rand, sessions []*session, tally map[st
 		}
 	}
 	for who, s := range newest {
-		id, err := dir.Latest(who[0], who[1])
+		id, err := dir.Latest(who[0], who[1], "")
 		if i := slices.IndexFunc(infos, func(i sessionlog.Info) bool { return i.ID == id }); err != nil || i < 0 || infos[i].File != s.Name {
 			t.Errorf("latest of %q: %q, %v, want %s", who, id, err, s.Name)
 		}

@@ -209,14 +209,14 @@ func TestGoldenNames(t *testing.T) {
 	newest[[2]string{"crab", "user"}] = "crab_user_19" // the highest number, not the last name
 	fs, dir := folder(t, files)
 	for who, id := range newest {
-		if got, err := dir.Latest(who[0], who[1]); err != nil || got != id {
+		if got, err := dir.Latest(who[0], who[1], ""); err != nil || got != id {
 			t.Errorf("latest of %q: %q, %v, want %q", who, got, err, id)
 		}
 		log, err := dir.Create(sessionlog.Meta{Agent: who[0], CreatedBy: who[1]})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := dir.Latest(who[0], who[1]); err != nil || got != log.ID() {
+		if got, err := dir.Latest(who[0], who[1], ""); err != nil || got != log.ID() {
 			t.Errorf("latest of %q: %q, %v, want the new %q", who, got, err, log.ID())
 		}
 		if err := log.Close(); err != nil {
@@ -256,7 +256,7 @@ func TestLongNames(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(base, f.Name), f.Data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		id, err := dir.Latest(agent, "user")
+		id, err := dir.Latest(agent, "user", "")
 		if err != nil {
 			t.Fatalf("name of %d bytes: %v", len(f.Name), err)
 		}

@@ -22,6 +22,7 @@ const (
 	WorkAsk    = "ask"
 	WorkAnswer = "answer"
 	WorkUse    = "use"
+	WorkFlush  = "flush"
 )
 
 // The kinds of work. The first letter begins the IDs.
@@ -38,6 +39,9 @@ const (
 	Failed  = "failed"
 )
 
+// Purged replaces a string that contains a purged text (S34).
+const Purged = "[purged]"
+
 // Limits of work records, in bytes, and of the items of an open record.
 const (
 	MaxTask     = 32 << 10
@@ -45,6 +49,8 @@ const (
 	MaxResult   = 16 << 10
 	MaxScope    = 64 << 10
 	MaxQuestion = 16 << 10
+	MaxNotes    = 8
+	MaxNote     = 2 << 10 // of the content
 	maxWorkName = 4 << 10
 	maxReason   = 64
 	maxOpen     = 10_000
@@ -77,7 +83,23 @@ type Work struct {
 	Options     []string        `json:"options,omitempty"`
 	Answer      string          `json:"answer,omitempty"`
 	Ask         *Work           `json:"ask,omitempty"`
+	Upto        int64           `json:"upto,omitempty"`
+	Notes       []Note          `json:"notes,omitempty"`
 	At          string          `json:"at,omitempty"`
+}
+
+// Note is a note of a flush (S43).
+type Note struct {
+	Name    string   `json:"name"`
+	Content string   `json:"content"`
+	Aliases []string `json:"aliases,omitzero"` // nil keeps those of the note
+	Was     string   `json:"was,omitempty"`    // SHA-256 of the note's earlier content, in hexadecimal; "": there was no note
+}
+
+// check reports whether the note is within the limits.
+func (n *Note) check() bool {
+	return text(n.Name, 1, maxWorkName) && text(n.Content, 0, MaxNote) && text(n.Was, 0, maxReason) && len(n.Aliases) <= maxKeys &&
+		!slices.ContainsFunc(n.Aliases, func(a string) bool { return !text(a, 1, maxWorkName) })
 }
 
 // WorkFrom is the line of the parent after which work continues its messages.
@@ -146,6 +168,8 @@ func (w *Work) check() error {
 		ok = w.isAsk()
 	case WorkUse:
 		ok = number(w.N) && text(w.Call, 0, maxReason)
+	case WorkFlush:
+		ok = number(w.N) && w.Upto > 0 && len(w.Scope) <= MaxScope && len(w.Notes) <= MaxNotes && !slices.ContainsFunc(w.Notes, func(n Note) bool { return !n.check() })
 	case WorkOpen:
 		if ok = w.Next != nil && number(w.Next.B) && number(w.Next.W) && len(w.Items) <= maxOpen && w.N >= 0 && (w.Ask == nil || w.Ask.isAsk()); ok {
 			for i := range w.Items {
@@ -156,7 +180,7 @@ func (w *Work) check() error {
 		}
 	}
 	if !ok || !text(w.At, 0, maxReason) {
-		return fmt.Errorf("work record %q exceeds a limit: result %d bytes, message %d bytes, question %d bytes", w.Op, MaxResult, MaxRoute, MaxQuestion)
+		return fmt.Errorf("work record %q exceeds a limit: result %d bytes, message %d bytes, question %d bytes, note %d bytes", w.Op, MaxResult, MaxRoute, MaxQuestion, MaxNote)
 	}
 	return nil
 }

@@ -30,6 +30,15 @@ func TestWorkLimits(t *testing.T) {
 		return w
 	}
 	open := func(items ...Work) Work { return Work{Op: WorkOpen, Next: &WorkNext{1, 1}, Items: items} }
+	flush := func(notes int, change func(*Note)) Work {
+		w := Work{Op: WorkFlush, N: 1, Upto: 2}
+		for range notes {
+			n := Note{Name: big(maxWorkName), Content: big(MaxNote), Aliases: []string{"x"}, Was: big(maxReason)}
+			change(&n)
+			w.Notes = append(w.Notes, n)
+		}
+		return w
+	}
 	for i, c := range []struct {
 		w     Work
 		valid bool
@@ -59,7 +68,10 @@ func TestWorkLimits(t *testing.T) {
 		{Work{Op: WorkOpen, Next: &WorkNext{1, 1}, Ask: &Work{N: 2, Text: "x", Answer: big(MaxRoute + 1)}}, false},
 		{Work{Op: WorkOpen, Next: &WorkNext{1, 1}, Ask: &Work{}}, false}, {Work{Op: WorkOpen, Next: &WorkNext{1, 1}, N: -1}, false},
 		{open(), true}, {open(start("b1")), true}, {open(start("b0")), false}, {Work{Op: WorkOpen}, false}, {Work{Op: WorkOpen, Next: &WorkNext{B: 1}}, false},
-		{open(make([]Work, maxOpen+1)...), false}, {Work{Op: "flush"}, false}, {Work{}, false},
+		{open(make([]Work, maxOpen+1)...), false}, {Work{Op: "flash"}, false}, {Work{}, false},
+		{flush(8, func(*Note) {}), true}, {flush(0, nil), true}, {flush(9, func(*Note) {}), false}, {Work{Op: WorkFlush, Upto: 1}, false}, {Work{Op: WorkFlush, N: 1}, false},
+		{flush(1, func(n *Note) { n.Content += "x" }), false}, {flush(1, func(n *Note) { n.Name = "" }), false}, {flush(1, func(n *Note) { n.Was += "x" }), false},
+		{flush(1, func(n *Note) { n.Aliases = []string{""} }), false}, {flush(1, func(n *Note) { n.Aliases = make([]string, maxKeys+1) }), false},
 	} {
 		b, err := c.w.AppendLine([]byte("before\n"))
 		if (err == nil) != c.valid {

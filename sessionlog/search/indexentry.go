@@ -91,6 +91,7 @@ type entry struct {
 	shaped bool // the name contains the id
 
 	agent, sender string // their first maxParty bytes
+	workspace     string // its first maxParty bytes
 	created       time.Time
 	modified      time.Time // last write that the index knows of
 	ended         time.Time // last message of an imported session; zero if unknown
@@ -122,6 +123,7 @@ func (x *Index) newEntry(r *indexReader, f listed) *entry {
 	e.id, e.shaped = x.folder.ID(f.name, m)
 	e.agent = strings.Clone(clip.Bytes(m.Agent, maxParty))
 	e.sender = strings.Clone(clip.Bytes(m.CreatedBy, maxParty))
+	e.workspace = strings.Clone(clip.Bytes(m.Workspace, maxParty))
 	e.created, _ = m.Created()
 	if end, ok := m.End(); ok {
 		e.ended = end

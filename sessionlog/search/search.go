@@ -36,6 +36,8 @@ type Query struct {
 	Sender string // exactly, created_by of the meta line
 	// Created, if set, excludes the sessions for whose created_by it returns false.
 	Created func(by string) bool
+	// Workspace, if set, excludes the sessions in other workspaces, and "" those in any.
+	Workspace *string
 	// Since excludes sessions whose last write was before it, or the last message of
 	// an imported one; Until excludes sessions created after it. Messages have no times. A session
 	// with an invalid created_at passes Until.
@@ -162,7 +164,7 @@ func (q *Query) bound() {
 // filter returns the selection of documents of a query, and the number of
 // selected documents. The caller holds mu while it uses the filter.
 func (x *Index) filter(q *Query) (class uint8, pass func(id uint64) bool, searched int) {
-	bySession := q.Agent != "" || q.Sender != "" || !q.Since.IsZero() || !q.Until.IsZero() || q.Created != nil
+	bySession := q.Agent != "" || q.Sender != "" || !q.Since.IsZero() || !q.Until.IsZero() || q.Created != nil || q.Workspace != nil
 	class = math.MaxUint8
 	if len(q.Roles) > 0 {
 		class = 0
@@ -189,7 +191,7 @@ func (x *Index) filter(q *Query) (class uint8, pass func(id uint64) bool, search
 			continue
 		}
 		e := x.entries[ord]
-		if byTime && !q.within(e) || !created(p.sender, e.sender) {
+		if byTime && !q.within(e) || q.Workspace != nil && e.workspace != clip.Bytes(*q.Workspace, maxParty) || !created(p.sender, e.sender) {
 			continue
 		}
 		sessions[ord>>6] |= 1 << (ord & 63)

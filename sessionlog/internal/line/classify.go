@@ -65,7 +65,7 @@ func (r *Record) check(d *draft, set keys, null bool) (bad bool) {
 		r.bad(faultTwice, k, int(d.again[k]))
 		return true
 	}
-	for k := KeyCompact; k <= keyParent; k++ {
+	for k := KeyCompact; k <= keyWorkspace; k++ {
 		if !set.has(k) {
 			continue
 		}
@@ -90,7 +90,7 @@ func (d *draft) firstTwice(set keys) (k key, ok bool) {
 	if d.twice&set == 0 {
 		return 0, false
 	}
-	for i := KeyCompact; i <= keyParent; i++ {
+	for i := KeyCompact; i <= keyWorkspace; i++ {
 		if d.twice.has(i) && set.has(i) && (!ok || d.again[i] < d.again[k]) {
 			k, ok = i, true
 		}

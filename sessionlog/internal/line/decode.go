@@ -27,7 +27,8 @@ const (
 	keyUptime
 	keySource
 	keyProject
-	keyParent // the last key of a line's own object
+	keyParent
+	keyWorkspace // the last key of a line's own object
 	keyID
 	keyType
 	keyFunction
@@ -38,7 +39,7 @@ const (
 
 var keyNames = [numKeys]string{
 	"", "compact", "role", "content", "reasoning_content", "tool_call_id", "tool_calls", "meta",
-	"agent", "created_by", "created_at", "title", "uptime_secs", "source", "project", "parent",
+	"agent", "created_by", "created_at", "title", "uptime_secs", "source", "project", "parent", "workspace",
 	"id", "type", "function", "name", "arguments",
 }
 
@@ -66,7 +67,7 @@ const (
 	recordKeys   keys = 1<<KeyCompact | 1<<KeyRole | 1<<keyMeta // they determine the kind of a line
 	messageKeys  keys = 1<<KeyRole | 1<<KeyContent | 1<<keyReasoning | 1<<KeyToolCallID | 1<<KeyToolCalls
 	identityKeys keys = 1<<keyAgent | 1<<keyCreatedBy | 1<<keyCreatedAt
-	metaKeys     keys = identityKeys | 1<<keyTitle | 1<<keyUptime | 1<<keySource | 1<<keyProject | 1<<keyParent
+	metaKeys     keys = identityKeys | 1<<keyTitle | 1<<keyUptime | 1<<keySource | 1<<keyProject | 1<<keyParent | 1<<keyWorkspace
 	titleKeys    keys = 1<<keyTitle | 1<<keyUptime
 	callKeys     keys = 1<<keyID | 1<<keyType | 1<<keyFunction
 	functionKeys keys = 1<<keyName | 1<<keyArguments
@@ -84,17 +85,17 @@ type Record struct {
 	Truncated bool
 	fault     fault // of a bad line
 
-	Values  [keyParent + 1]Span // by key; of the line's own object
-	Title   Span                // of a meta record
-	uptime  uint64              // of the meta line or a meta record
+	Values  [keyWorkspace + 1]Span // by key; of the line's own object
+	Title   Span                   // of a meta record
+	uptime  uint64                 // of the meta line or a meta record
 	scratch []byte
 }
 
 // draft has errors of a line that count only for some kinds of record.
 type draft struct {
 	seen, twice keys
-	again       [keyParent + 1]int32 // position of the second occurrence of a key of twice
-	calls, meta fault                // inside tool_calls, inside meta
+	again       [keyWorkspace + 1]int32 // position of the second occurrence of a key of twice
+	calls, meta fault                   // inside tool_calls, inside meta
 }
 
 // Decode decodes line, which has no \n. first marks line 1 of a file. It does
@@ -132,7 +133,7 @@ func (r *Record) reset(line []byte) {
 }
 
 func (r *Record) clear() {
-	r.Values = [keyParent + 1]Span{}
+	r.Values = [keyWorkspace + 1]Span{}
 	r.Title, r.uptime = Span{}, 0
 }
 
@@ -214,7 +215,7 @@ func (r *Record) object(c *cursor, d *draft, first bool) {
 	var name Span
 	for start := true; c.member(&name, start); start = false {
 		k := c.keyOf(name)
-		if k > keyParent || k > keyMeta && !first {
+		if k > keyWorkspace || k > keyMeta && !first {
 			k = keyOther
 		}
 		if k != keyOther && d.seen.has(k) {

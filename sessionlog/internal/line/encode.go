@@ -178,6 +178,10 @@ func appendMeta(dst []byte, m *Meta) []byte {
 		dst = append(dst, `,"parent":`...)
 		dst = appendString(dst, m.Parent)
 	}
+	if m.Workspace != "" {
+		dst = append(dst, `,"workspace":`...)
+		dst = appendString(dst, m.Workspace)
+	}
 	return append(appendRequest(dst, m.Request), '}')
 }
 

@@ -99,6 +99,7 @@ func (r *Record) Meta() Meta {
 		Source:     r.Text(r.Values[keySource]),
 		Project:    r.Text(r.Values[keyProject]),
 		Parent:     r.Text(r.Values[keyParent]),
+		Workspace:  r.Text(r.Values[keyWorkspace]),
 	}
 }
 
@@ -164,6 +165,9 @@ type Meta struct {
 	// Parent is the session and the ID of the work that the session does, as in
 	// crab_user_1/w7 (S37), or "".
 	Parent string
+	// Workspace is the real path of the workspace whose agents and skills the session
+	// uses, or "".
+	Workspace string
 	// Request is the ID of the client's request for which the session was created
 	// (S35). Only Dir.CreatedFor reads it.
 	Request string
@@ -178,7 +182,7 @@ func (m *Meta) IsWork() bool { return m.Parent != "" && strings.HasPrefix(m.Crea
 // WorkMeta returns the meta line of a session that does work of the session with the ID
 // id and m.
 func (m *Meta) WorkMeta(id, work, agent string) Meta {
-	return Meta{Agent: agent, CreatedBy: workSender + m.CreatedBy, Project: m.Project, Parent: id + "/" + work}
+	return Meta{Agent: agent, CreatedBy: workSender + m.CreatedBy, Project: m.Project, Parent: id + "/" + work, Workspace: m.Workspace}
 }
 
 // SetEnd sets UptimeSecs of an imported session to the time from CreatedAt to its last

@@ -18,7 +18,7 @@ func (r *Record) workLine() (w workLine, ok bool) {
 	switch {
 	case r.Kind == record.KindUnknown:
 		w.record, ok = record.ParseWork(r.Line)
-		ok = ok && w.record.Op != record.WorkState && w.record.Op != record.WorkRoute
+		ok = ok && !slices.Contains([]string{record.WorkState, record.WorkRoute, record.WorkFlush}, w.record.Op)
 	case r.Kind == record.KindMessage && r.Text(r.Values[KeyRole]) == record.RoleUser:
 		w.keys = record.WorkKeys(r.Line)
 		ok = len(w.keys) > 0

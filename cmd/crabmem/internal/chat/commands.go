@@ -224,7 +224,7 @@ func (ch *chat) switchModel(ctx context.Context, name string) error {
 }
 
 func (ch *chat) switchAgent(ctx context.Context, arg string) error {
-	l, err := op.ListAgents.Do(ctx, ch.Client, op.AgentNames{})
+	l, err := op.ListAgents.Do(ctx, ch.Client, op.AgentNames{Dir: ch.Dir})
 	if err != nil {
 		return ch.Explain(err)
 	}
@@ -297,7 +297,7 @@ func (s *screen) complete(ctx context.Context, before string) (from int, words [
 	case "/remember":
 		words = s.noteNames(ctx)
 	case "/agent":
-		l, _ := op.ListAgents.Do(ctx, s.Client, op.AgentNames{})
+		l, _ := op.ListAgents.Do(ctx, s.Client, op.AgentNames{Dir: s.Dir})
 		for _, a := range l {
 			words = append(words, a.Name)
 		}

@@ -104,7 +104,7 @@ func (s *screen) other(e *agent.Event) {
 		}
 		return
 	}
-	if e.Kind == agent.ToolStart || e.Kind == agent.Compacted {
+	if e.Kind == agent.ToolStart || e.Kind == agent.Compacted || e.Kind == agent.Flushed {
 		for _, l := range EventLines(e) {
 			s.flush()
 			s.dimLine(l)

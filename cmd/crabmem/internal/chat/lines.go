@@ -59,6 +59,8 @@ func EventLines(e *agent.Event) []string {
 			line += "; the summary is in the archive " + display.Label(a)
 		}
 		return []string{line}
+	case agent.Flushed:
+		return []string{"stored in memory before the summary: " + display.Printable(display.OneLine(e.Content))}
 	case agent.Injected:
 		lines := strings.Split(e.Content, "\n")
 		for i := range lines {

@@ -84,3 +84,19 @@ func TestShowsCancellation(t *testing.T) {
 		t.Errorf("of this client: %q", got)
 	}
 }
+
+// TestShowsFlush shows the notes that were stored before a summary, also in a run of another
+// client.
+func TestShowsFlush(t *testing.T) {
+	e := &agent.Event{Kind: agent.Flushed, Content: "tea, \x1bmilk"}
+	own, other := wrapping(), wrapping()
+	own.width, other.width = 80, 80
+	own.event(e)
+	other.other(&agent.Event{Kind: agent.User, Content: "hi"})
+	other.other(e)
+	for _, s := range []*screen{own, other} {
+		if got := s.scroll.String(); !strings.Contains(got, "stored in memory before the summary: tea, ") || strings.Contains(got, "\x1bm") {
+			t.Errorf("%q", got)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"crabmem/cmd/crabmem/internal/cli"
@@ -23,19 +24,31 @@ func agentsCommand(c *app) *cobra.Command {
 		GroupID: groupAgents,
 		Short:   "list the agents of the daemon",
 		Long: `List the daemon's agents with their models and tools. Agents come from
-config.toml and agents/*.md in the home directory. The agent crab always exists.`,
+config.toml and agents/*.md in the home directory, and from a trusted workspace
+in or above the working directory. The agent crab always exists.`,
 		Example: `  crabmem agents
   crabmem agents --json`,
 	}
 	cmd.Args, cmd.ValidArgsFunction = noArgs, cobra.NoFileCompletions
 	addCommands(cmd, agentsShowCommand(c))
 	return resultCommand(c, cmd, func(ctx context.Context, _ []string) ([]op.Agent, error) {
-		return ask(ctx, c, op.ListAgents, op.AgentNames{})
+		return ask(ctx, c, op.ListAgents, op.AgentNames{Dir: absPath(".")})
 	}, func(agents []op.Agent) {
-		rows := [][]string{{"NAME", "MODEL", "TOOLS", "DESCRIPTION"}}
+		rows := [][]string{{"NAME", "MODEL", "TOOLS", "DESCRIPTION", "FROM"}}
 		for _, a := range agents {
-			model := cmp.Or(a.Model, "(the active one)")
-			rows = append(rows, []string{display.Label(a.Name), display.Printable(model), cli.Fit(display.Printable(strings.Join(a.Tools, ", ")), 40), cli.FirstLine(a.Description)})
+			model, from := cmp.Or(a.Model, "(the active one)"), "home"
+			if a.Workspace != "" {
+				from = "workspace"
+			}
+			if a.Hides {
+				from += ", hides the home's"
+			}
+			rows = append(rows, []string{display.Label(a.Name), display.Printable(model), cli.Fit(display.Printable(strings.Join(a.Tools, ", ")), 40), cli.FirstLine(a.Description), from})
+		}
+		if !slices.ContainsFunc(agents, func(a op.Agent) bool { return a.Workspace != "" }) {
+			for i := range rows {
+				rows[i] = rows[i][:4]
+			}
 		}
 		c.fitTable(rows, "", "")
 	})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -16,6 +17,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/op"
+	"crabmem/daemon/remote"
 	"crabmem/daemon/sandbox"
 
 	"github.com/spf13/cobra"
@@ -31,8 +33,18 @@ type app struct {
 	// hello is (*client.Client).Hello, except in tests.
 	hello func(context.Context, *client.Client) (client.Daemon, error)
 
-	db, space, home string
-	side            string // commands of service manage this process; empty: the daemon
+	db, space, home, gateway string
+	// remote is the gateway that carries out the operations; nil: this machine does. local is
+	// set if the command line may use the store of this machine.
+	remote *remote.Client
+	local  bool
+	side   string // commands of service manage this process; empty: the daemon
+	// inWorkspace is set if the command uses the store of a workspace. dir is the directory in
+	// or above which the workspace is; empty: the working directory. store is set once.
+	inWorkspace bool
+	dir         string
+	ofWorkspace sync.Once
+	store       string
 	// embed is the embedding model of stores that are opened later; nil: none.
 	embed    *embed.Model
 	lockWait time.Duration
@@ -181,6 +193,9 @@ func waited[T any](ctx context.Context, c *app, f func() (T, error)) (v T, err e
 
 // ask makes the home's daemon carry out an operation.
 func ask[I, O any](ctx context.Context, c *app, row *op.Action[I, O], in I) (O, error) {
+	if c.remote != nil {
+		return row.Do(ctx, c.remote, in)
+	}
 	with := func(f func(*client.Client) error) error { return c.withDaemon(ctx, f) }
 	return resultOf(with, func(d *client.Client) (O, error) { return row.Do(ctx, d, in) })
 }

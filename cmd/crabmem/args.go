@@ -161,6 +161,22 @@ func (c *app) confirmPurge(action string, yes bool) error {
 	return err
 }
 
+// accept shows what a command is about to do, and asks. It returns nil if the user agrees, or with
+// --yes.
+func (c *app) accept(yes bool, action string, show func()) error {
+	if yes {
+		return nil
+	}
+	if c.JSON || !c.IsTerminal(c.Stdin) {
+		return cli.Usagef("%s: want --yes without a terminal", action)
+	}
+	show()
+	if ok, err := c.confirm(action); err != nil || !ok {
+		return errors.Join(err, cli.SilentError(cli.ExitFailure))
+	}
+	return nil
+}
+
 func yesFlag(cmd *cobra.Command, yes *bool) {
 	cmd.Flags().BoolVarP(yes, "yes", "y", false, "do not ask on a terminal")
 }

@@ -57,8 +57,11 @@ const contextBudget = 1500 // tokens
 // empty without a store.
 func (c *app) contextText(ctx context.Context, in op.ContextQuery) (op.ContextText, error) {
 	var sessions func() (*sessionlog.Dir, error)
-	if c.namedStore() == "" && (c.space == "" || c.space == space.Main) {
+	if c.namedStore() == "" && (c.space == "" || c.space == space.Main) && c.workspaceStore() == "" {
 		sessions = func() (*sessionlog.Dir, error) { return c.openSessions("list", true) }
+	}
+	if c.remote != nil {
+		return op.ReadContext.Do(ctx, c.remote, in)
 	}
 	read := func(s *crmem.Store) (op.ContextText, error) {
 		return op.ReadContext.Do(ctx, op.Store{Store: s, Now: c.now, Sessions: op.SessionsIn(sessions)}, in)

@@ -41,6 +41,9 @@ func cronLine(e *op.Cron, zone *time.Location) string {
 		what = strconv.Quote(display.Short(display.OneLine(e.Prompt), 60))
 	}
 	var notes []string
+	if e.Workspace != "" {
+		notes = append(notes, e.Name+" of "+e.Workspace)
+	}
 	if e.Timeout != "" {
 		notes = append(notes, "timeout "+e.Timeout)
 	}

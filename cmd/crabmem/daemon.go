@@ -153,6 +153,9 @@ func (c *app) client() *client.Client {
 // running requests the identity of the home's daemon, for up to
 // client.HelloWait.
 func (c *app) running(ctx context.Context) (*client.Client, client.Daemon, error) {
+	if err := c.checkLocal(); err != nil {
+		return nil, client.Daemon{}, err
+	}
 	cl := c.client()
 	waiting, cancel := context.WithTimeout(ctx, client.HelloWait)
 	defer cancel()

@@ -66,9 +66,12 @@ var mayImport = map[string][]string{
 	"daemon/errtable":            {"crmem", "crmem/tree", "crmem/vfs", "sessionlog", "sessionlog/record", "daemon/model/chat"},
 	"daemon/board":               {"bm25/clip", "crmem/metadata"},
 	"daemon/cortex":              {"crmem", "crmem/links", "crmem/lint", "crmem/metadata", "crmem/vfs", "daemon/journal"},
-	"daemon/op":                  {"daemon/board", "daemon/cortex", "crmem/vfs", "daemon/role", "daemon/usage", "crmem", "daemon/config", "daemon/trust", "bm25", "daemon/cron", "daemon/display", "daemon/errtable", "daemon/model", "daemon/once", "daemon/session", "daemon/space", "daemon/tool", "bm25/analysis", "bm25/clip", "bm25/snippet", "crmem/budget", "crmem/fusion", "crmem/links", "crmem/metadata", "crmem/recall", "crmem/tree", "daemon/secret/scan", "daemon/timetext", "daemon/agent", "sessionlog", "sessionlog/record", "sessionlog/search"},
+	"daemon/op":                  {"daemon/board", "daemon/cortex", "crmem/vfs", "daemon/role", "daemon/usage", "crmem", "daemon/config", "daemon/trust", "bm25", "daemon/cron", "daemon/display", "daemon/errtable", "daemon/model", "daemon/once", "daemon/session", "daemon/space", "daemon/tool", "bm25/analysis", "bm25/clip", "bm25/snippet", "crmem/budget", "crmem/fusion", "crmem/links", "crmem/lint", "crmem/metadata", "crmem/recall", "crmem/tree", "daemon/secret/scan", "daemon/timetext", "daemon/agent", "sessionlog", "sessionlog/record", "sessionlog/search"},
+	"daemon/remote":              {"crmem", "crmem/vfs", "daemon/errtable", "daemon/guard", "daemon/op", "daemon/secret"},
 	"daemon/client":              {"sessionlog", "daemon/op", "daemon/space", "crmem", "crmem/tree", "crmem/recall", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "crmem/vfs", "crmem/fusion"},
-	"daemon/config":              {"daemon/lazyregexp", "daemon/timetext", "bm25/clip", "daemon/display", "crmem/vfs", "daemon/approval", "daemon/errtable", "daemon/model", "daemon/secret", "daemon/secret/scan", "daemon/space", "daemon/trust", "crmem", "crmem/embed/static", "crmem/fusion", "crmem/metadata"},
+	"daemon/workspace":           {"crmem/vfs", "daemon/config", "daemon/errtable"},
+	"daemon/hub":                 {"crmem/vfs", "daemon/config", "daemon/display", "daemon/errtable", "daemon/lazyregexp", "daemon/skill", "daemon/tool"},
+	"daemon/config":              {"daemon/cron", "daemon/lazyregexp", "daemon/timetext", "bm25/clip", "daemon/display", "crmem/vfs", "daemon/approval", "daemon/errtable", "daemon/model", "daemon/secret", "daemon/secret/scan", "daemon/space", "daemon/trust", "crmem", "crmem/embed/static", "crmem/fusion", "crmem/metadata"},
 	"daemon/space":               {"daemon/display", "crmem", "crmem/vfs", "daemon/errtable"},
 	"daemon/trust":               {"daemon/space", "daemon/tool"},
 	"daemon/secret":              {"crmem/vfs", "daemon/errtable"},
@@ -111,7 +114,7 @@ var mayImport = map[string][]string{
 	"daemon/agent":                     {"daemon/lazyregexp", "bm25/clip", "daemon/secret/scan", "daemon/model", "daemon/tool", "sessionlog", "sessionlog/record", "crmem/vfs"},
 	"daemon/approval":                  {"crmem/vfs"},
 	"daemon/secret/scan":               {},
-	"daemon/session":                   {"daemon/usage", "bm25/clip", "daemon/approval", "daemon/display", "daemon/space", "daemon/trust", "daemon/errtable", "daemon/config", "daemon/agent", "daemon/tool", "crmem", "crmem/vfs", "sessionlog"},
+	"daemon/session":                   {"daemon/usage", "bm25/clip", "daemon/approval", "daemon/display", "daemon/space", "daemon/trust", "daemon/errtable", "daemon/config", "daemon/agent", "daemon/tool", "crmem", "crmem/vfs", "sessionlog", "sessionlog/record"},
 	"cmd/crabmem/internal/cli":         {"daemon/display", "daemon/errtable"},
 	"cmd/crabmem/internal/mcpclient":   {"daemon/display"},
 	"cmd/crabmem/internal/catalog":     {"crmem/vfs"},
@@ -125,7 +128,7 @@ var mayImport = map[string][]string{
 	"cmd/internal/sqliterows":       {"crmem/vfs"},
 	"cmd/crabmem/internal/chat":     {"daemon/lazyregexp", "daemon/agent", "cmd/crabmem/internal/chat/tty", "cmd/crabmem/internal/cli", "crmem/vfs", "daemon/client", "daemon/config", "daemon/display", "daemon/errtable", "daemon/op", "sessionlog", "bm25/analysis", "crmem", "crmem/metadata"},
 	"cmd/crabmem/internal/chat/tty": {"cmd/crabmem/internal/cli", "daemon/display"},
-	"daemon":                        {"daemon/usage", "bm25/clip", "daemon/once", "daemon/op", "daemon/secret", "daemon/approval", "daemon/secret/scan", "daemon/space", "daemon/trust", "daemon/display", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/box", "daemon/config", "daemon/cron", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "daemon/role", "daemon/session", "daemon/work", "crmem", "crmem/tree", "crmem/recall", "crmem/vfs", "bm25", "sessionlog", "bm25/analysis", "sessionlog/record", "sessionlog/search", "daemon/embedder", "crmem/embed", "crmem/fusion"},
+	"daemon":                        {"crmem/metadata", "daemon/usage", "bm25/clip", "daemon/once", "daemon/op", "daemon/secret", "daemon/approval", "daemon/secret/scan", "daemon/space", "daemon/trust", "daemon/display", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/box", "daemon/config", "daemon/cron", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "daemon/role", "daemon/session", "daemon/work", "daemon/workspace", "crmem", "crmem/tree", "crmem/recall", "crmem/vfs", "bm25", "sessionlog", "bm25/analysis", "sessionlog/record", "sessionlog/search", "daemon/embedder", "crmem/embed", "crmem/fusion"},
 }
 
 // rivals are measured in bench and used nowhere else.

@@ -94,22 +94,37 @@ seconds in a process that has it open.`,
 		if everywhere {
 			return wrongArgs(cmd, "--everywhere needs --purge")
 		}
-		var e crmem.Entry
-		err := c.plan(cmd.Context(), "forget", dry, func(s *crmem.Store) (_ []crmem.Op, err error) {
-			e, err = op.FindToRemove(s, name, archive)
-			return []crmem.Op{crmem.Remove{Name: e.Name}}, err
-		})
+		e, err := c.forget(cmd.Context(), name, archive, dry)
 		if err != nil {
 			return err
 		}
 		if dry {
 			return c.printResult(forgettable{e.Name}, func() {
-				c.Say("would forget %s (%s %d, %s)", display.Label(e.Name), e.Kind, e.ID, display.Size(int64(len(e.Content))))
+				c.Say("would forget %s (%s %d, %s)", display.Label(e.Name), e.Kind, e.ID, display.Size(int64(e.Bytes)))
 			})
 		}
 		return c.printResult(forgotten{e.Name}, func() { c.Say("forgot %s (%s %d)", display.Label(e.Name), e.Kind, e.ID) })
 	}
 	return c.outputs(cmd, of[redactedText](), of[forgotten](), of[forgettable](), of[purgedEntry]())
+}
+
+// forget removes the entry of a name, or with dry only finds it.
+func (c *app) forget(ctx context.Context, name string, archive, dry bool) (e op.Entry, err error) {
+	q := op.NamedQuery{Name: name, Remove: map[bool]string{false: "note", true: "any"}[archive]}
+	if dry {
+		return readStore(ctx, c, crmem.Options{}, op.ReadNamed, q)
+	}
+	return e, c.write(ctx, "forget", false, func(s op.Memory) error {
+		for try := 1; ; try++ {
+			if e, err = op.ReadNamed.Do(ctx, s, q); err != nil {
+				return err
+			}
+			_, err = op.DeleteEntry.Do(ctx, s, op.DeletedEntry{EntryState: op.EntryState{ID: e.ID, Match: e.ETag}, Archive: archive})
+			if err == nil || try == op.MaxTries || classify(err).Kind != "changed" { // by another process
+				return err
+			}
+		}
+	})
 }
 
 // forgotten is forget --json.

@@ -250,6 +250,15 @@ func TestExamples(t *testing.T) {
 			if cmd.CommandPath() == "open" { // without a gateway, it would run until a signal
 				defer exampleGateway(t, dir, shell)()
 			}
+			if strings.HasPrefix(cmd.CommandPath(), "hub") {
+				exampleHub(t, dir, shell)
+			}
+			switch cmd.CommandPath() {
+			case "hub upgrade":
+				shell(`crabmem hub install deploy --yes && crabmem hub update`)
+			case "hub remove":
+				shell(`crabmem hub install deploy --yes`)
+			}
 			if cmd.CommandPath() == "skills show" {
 				shell(`crabmem skills new deploy`)
 			}

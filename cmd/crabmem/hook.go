@@ -130,7 +130,11 @@ func (c *app) handleHook(ctx context.Context, event string) (text string, err er
 	if event != "session-start" {
 		return "", c.importByHook(ctx, e.Transcript)
 	}
-	out, err := c.contextText(ctx, op.ContextQuery{Budget: contextBudget, Project: sessionlog.ProjectOf(c.fs, e.Dir)})
+	q := op.ContextQuery{Budget: contextBudget}
+	if c.dir = e.Dir; c.workspaceStore() == "" { // all notes of a workspace are of its project
+		q.Project = sessionlog.ProjectOf(c.fs, e.Dir)
+	}
+	out, err := c.contextText(ctx, q)
 	if errors.Is(err, crmem.ErrNoStore) {
 		err = nil
 	}

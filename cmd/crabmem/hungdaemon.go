@@ -156,6 +156,9 @@ func (c *app) localOrDaemon(ctx context.Context, local func() error, serves func
 // needs. The daemon must respond within client.HelloWait; requests in f end when its
 // process stops.
 func (c *app) withDaemon(ctx context.Context, f func(d *client.Client) error) error {
+	if err := c.checkLocal(); err != nil {
+		return err
+	}
 	d := c.client()
 	// Ping, because daemons of other programs do not have Hello.
 	waiting, cancel := context.WithTimeout(ctx, client.HelloWait)

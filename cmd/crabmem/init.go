@@ -44,15 +44,20 @@ type initFlags struct {
 func initCommand(c *app) *cobra.Command {
 	var f initFlags
 	cmd := &cobra.Command{
-		Use:     "init",
+		Use:     "init [NAME]",
 		GroupID: groupAgents,
-		Short:   "configure a model provider",
-		Long: `Write config.toml to the home directory. init looks for keys of OpenAI,
-Anthropic, Gemini, OpenRouter, Groq, Mistral, DeepSeek, xAI, and Azure in the
-environment, and for local servers on the ports of Ollama, LM Studio, llama.cpp,
-and vLLM. It asks which provider and model to use, and where the key is stored,
-and makes one test call. Variables such as OPENAI_BASE_URL set the address; the
-daemon does not read them.
+		Short:   "configure a model, or make a workspace",
+		Long: `With NAME, make a workspace in the directory NAME, or in the working directory
+if NAME is ".": crabmem.toml, agents/default.toml, .gitignore, and the
+directories skills, mcp, and cron. If one of the files exists, init lists it,
+writes nothing, and exits with 4. See crabmem workspace.
+
+Without NAME, write config.toml to the home directory. init looks for keys of
+OpenAI, Anthropic, Gemini, OpenRouter, Groq, Mistral, DeepSeek, xAI, and Azure
+in the environment, and for local servers on the ports of Ollama, LM Studio,
+llama.cpp, and vLLM. It asks which provider and model to use, and where the key
+is stored, and makes one test call. Variables such as OPENAI_BASE_URL set the
+address; the daemon does not read them.
 
 Without a terminal, init uses the flags, or else the first provider found, and
 the file refers to the variable of the key. --yes answers each question with its
@@ -62,7 +67,9 @@ model is offline, which answers from memory only.
 If config.toml exists, init exits with 4. --force renames it to config.toml.old,
 or config.toml.old-2 and so on if that name is taken.`,
 		Example: `  crabmem init
-  crabmem init --force --base-url http://127.0.0.1:1/v1 --model qwen3 --yes`,
+  crabmem init --force --base-url http://127.0.0.1:1/v1 --model qwen3 --yes
+  crabmem init shop`,
+		Args: atMost(1, "NAME"),
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.provider, "provider", "", "use this `provider`, such as openai, anthropic, or ollama")
@@ -72,12 +79,14 @@ or config.toml.old-2 and so on if that name is taken.`,
 	fl.BoolVar(&f.yes, "yes", false, "answer each question with its default")
 	fl.BoolVar(&f.force, "force", false, "rename the old file, then write a new one")
 	completeWords(cmd, "provider", providerNames()...)
-	return resultCommand(c, cmd, func(ctx context.Context, _ []string) (initAnswer, error) {
+	resultCommand(c, cmd, func(ctx context.Context, _ []string) (initAnswer, error) {
 		if c.IsTerminal(c.Stdin) && !f.yes && !c.JSON {
 			f.in = bufio.NewReader(c.Stdin)
 		}
 		return c.init(ctx, &f)
 	}, c.sayInit)
+	cmd.RunE = c.orWorkspace(cmd.RunE)
+	return c.outputs(cmd, of[madeWorkspace]())
 }
 
 func (c *app) sayInit(a initAnswer) {

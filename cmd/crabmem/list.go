@@ -62,11 +62,11 @@ crabmem restore restores an entry.`,
 		if err != nil {
 			return err
 		}
-		return c.read(func(s *crmem.Store) error {
-			if f.deleted {
-				return c.listRemoved(s, choose, f.content)
-			}
-			entries := choose(s.All())
+		if f.deleted {
+			return c.read(func(s *crmem.Store) error { return c.listRemoved(s, choose, f.content) })
+		}
+		return c.eachEntry(cmd.Context(), func(all iter.Seq[crmem.Entry], addUse func(...*crmem.EntryInfo)) error {
+			entries := choose(all)
 			if !c.JSON {
 				c.listText(entries, f.content)
 				return nil
@@ -77,7 +77,7 @@ crabmem restore restores an entry.`,
 				infos[i] = &info
 			}
 			if f.use {
-				s.AddUse(infos...) // reads the history
+				addUse(infos...) // reads the history
 			}
 			return c.PrintJSON(infos)
 		})
@@ -223,34 +223,38 @@ often a daemon or an MCP server read it, as far as the store knows.`,
 	}
 	cmd.Flags().StringVar(&at, "at", "", "print the entry as it was at this `change or time`")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		find := op.FindEntry
-		if cmd.Flags().Changed("at") {
-			p, err := c.parsePoint("--at", at)
-			if err != nil {
-				return err
-			}
-			find = func(s *crmem.Store, name string) (crmem.Entry, error) { return c.entryAt(s, name, p) }
+		info, err := c.shown(cmd, args[0], at)
+		if err != nil {
+			return err
 		}
-		return c.readWith(crmem.Options{Lazy: true}, func(s *crmem.Store) error { // it uses few entries
-			e, err := find(s, args[0])
-			if err != nil {
-				return err
+		e := info.Entry()
+		return c.printResult(usedEntry{entryKeys(e), info.Use}, func() {
+			if c.IsTerminal(c.Stdout) {
+				c.Out.WriteString(c.heading(e) + "\n" + strings.TrimSuffix(c.Text(e.Content), "\n") + "\n")
+			} else {
+				c.Out.WriteString(e.Content)
 			}
-			info := e.Info(true)
-			if c.JSON && at == "" {
-				s.AddUse(&info)
-			}
-			e.Aliases = info.Aliases // an array, even if it is empty
-			return c.printResult(usedEntry{entryKeys(e), info.Use}, func() {
-				if c.IsTerminal(c.Stdout) {
-					c.Out.WriteString(c.heading(e) + "\n" + strings.TrimSuffix(c.Text(e.Content), "\n") + "\n")
-				} else {
-					c.Out.WriteString(e.Content)
-				}
-			})
 		})
 	}
 	return c.outputs(cmd, of[usedEntry]())
+}
+
+// shown returns the entry of a name, now or at a point.
+func (c *app) shown(cmd *cobra.Command, name, at string) (info crmem.EntryInfo, err error) {
+	o := crmem.Options{Lazy: true} // it uses few entries
+	if !cmd.Flags().Changed("at") {
+		e, err := readStore(cmd.Context(), c, o, op.ReadNamed, op.NamedQuery{Name: name, Use: c.JSON})
+		return e.EntryInfo, err
+	}
+	p, err := c.parsePoint("--at", at)
+	if err != nil {
+		return info, err
+	}
+	return info, c.readWith(o, func(s *crmem.Store) error {
+		e, err := c.entryAt(s, name, p)
+		info = e.Info(true)
+		return err
+	})
 }
 
 // usedEntry is an entry, and when it was changed and read.

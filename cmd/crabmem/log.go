@@ -58,7 +58,7 @@ crabmem list. If a part of the history is damaged, log warns and lists the rest.
 	fl.StringVar(&f.since, "since", "", "list only changes made at or after this `time`")
 	fl.StringVar(&f.agent, "agent", "", "list only changes of this `agent`")
 	fl.IntVarP(&f.limit, "limit", "n", f.limit, "list at most `N` changes, 0 = all")
-	return resultCommand(c, cmd, func(_ context.Context, args []string) (a changeLog, err error) {
+	return resultCommand(c, cmd, func(ctx context.Context, args []string) (a changeLog, err error) {
 		since, err := timetext.Parse(f.since, false, c.now())
 		if err != nil {
 			return a, cli.Usagef("--since %v", err)
@@ -66,43 +66,13 @@ crabmem list. If a part of the history is damaged, log warns and lists the rest.
 		if f.limit < 0 {
 			return a, cli.Usagef("--limit %d: want 0 or more", f.limit)
 		}
-		list, err := resultOf(c.read, func(s *crmem.Store) ([]op.Change, error) { return c.changesOf(s, args) })
-		if err != nil {
-			return a, err
+		q := op.LogQuery{Name: strings.Join(args, ""), Since: since, Agent: f.agent, Limit: f.limit}
+		list, err := readStore(ctx, c, crmem.Options{}, op.ReadLog, q)
+		for line := range strings.Lines(list.Damaged) {
+			c.Warn("read history: " + strings.TrimSuffix(line, "\n"))
 		}
-		list = slices.DeleteFunc(list, func(l op.Change) bool {
-			return f.agent != "" && l.By.Agent != f.agent || f.since != "" && (l.Time.IsZero() || l.Time.Before(since))
-		})
-		slices.Reverse(list)
-		a.Changes = list
-		if f.limit > 0 && len(list) > f.limit {
-			a.Changes, a.More = list[:f.limit], len(list)-f.limit
-		}
-		return a, nil
+		return changeLog{list.Changes, list.More}, err
 	}, c.logText)
-}
-
-// changesOf returns the changes of a store, oldest first, or those of the entries
-// that have or had the name in args.
-func (c *app) changesOf(s *crmem.Store, args []string) ([]op.Change, error) {
-	list, changes := []op.Change{}, s.Changes()
-	if len(args) > 0 {
-		changes = s.ChangesOf(args[0])
-	}
-	c.eachChange(changes, func(ch *crmem.Change) {
-		l := op.ChangeOf(ch, false)
-		l.Name, l.OldName = strings.Clone(l.Name), strings.Clone(l.OldName)
-		for i, a := range l.Aliases {
-			l.Aliases[i] = strings.Clone(a)
-		}
-		list = append(list, l)
-	})
-	if len(args) > 0 && len(list) == 0 {
-		if _, err := op.FindEntry(s, args[0]); err != nil {
-			return nil, err
-		}
-	}
-	return list, nil
 }
 
 func (c *app) logText(a changeLog) {

@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
 		panic(err)
 	}
-	testscript.Main(tests{m}, map[string]func(){"crabmem": main, "crabmem-sqlite": func() {
+	testscript.Main(tests{m}, map[string]func(){"crabmem": func() { useGateway(os.Args[1:]); main() }, "crabmem-sqlite": func() {
 		os.Exit(sqliterows.Main(os.Args[1:], os.Stdout, os.Stderr))
 	}})
 }
@@ -53,7 +53,8 @@ const scriptDir = "../../testdata/script"
 
 // TestScripts runs testdata/script/*.txtar. Every command has a script of its
 // name, after the name of its family. The condition [daemon] is true if the
-// script runs with a daemon: see TestScriptsWithDaemon. In addition to the
+// script runs with a daemon: see TestScriptsWithDaemon. [gateway] is true if it also runs
+// through a gateway: see TestScriptsThroughGateway. In addition to the
 // commands of testscript there are:
 //
 //	code N [-nopriv] command...  run it and check the exit code; -nopriv: mode bits count, also for root
@@ -63,6 +64,7 @@ const scriptDir = "../../testdata/script"
 //	flip FILE OFFSET             change the lowest bit of a byte; OFFSET may count from the end
 //	sqlite FILE SQL-FILE         create a SQLite database
 //	append FILE TEXT             append a text
+//	publish DIR REPOSITORY       replace the branch main of a bare git repository by the files of a directory
 //	refuses [-write] [-create] command [args...]  check its error in every situation of refusals
 //	hostile FOLDER               put objects that are not sessions into a folder
 //	refuses [-write] sessions [args...]          the same for a command on sessions of the home
@@ -128,7 +130,7 @@ func scriptParams(t *testing.T) testscript.Params {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code": scriptCode, "schema": scriptSchema, "hold": scriptHold, "release": scriptRelease,
-			"signal": scriptSignal, "flip": scriptFlip, "append": scriptAppend, "sqlite": scriptSQLite, "tool": scriptTool, "refuses": scriptRefuses, "hostile": scriptHostile,
+			"signal": scriptSignal, "flip": scriptFlip, "append": scriptAppend, "publish": scriptPublish, "sqlite": scriptSQLite, "tool": scriptTool, "refuses": scriptRefuses, "hostile": scriptHostile,
 			"model": scriptModel, "telegram": scriptTelegram, "say": scriptSay, "photos": scriptPhotos, "press": scriptPress, "await": scriptAwait, "eventually": scriptEventually, "killdaemon": scriptKillDaemon,
 			"component": func(ts *testscript.TestScript, _ bool, args []string) {
 				servicetest.Start(t, ts.MkAbs(args[0]), args[1])
@@ -148,9 +150,9 @@ func scriptSQLite(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(errors.Join(err, db.Close()))
 }
 
-// unknownCondition is an error but for [daemon], which scripts have.
+// unknownCondition is an error but for [daemon] and [gateway], which scripts have.
 func unknownCondition(cond string) error {
-	if cond != "daemon" {
+	if cond != "daemon" && cond != "gateway" {
 		return fmt.Errorf("unknown condition %q", cond)
 	}
 	return nil

@@ -49,9 +49,9 @@ processes.
 
 --space NAME serves a space of the home; see crabmem spaces. --namespace FILE
 serves another store file, in the home directory unless the path is absolute.
-With either, the server offers no sessions. With --read-only, the server offers
-only tools that read. --compat selects the tools of another
-server:
+With either, or with the store of a workspace, the server offers no sessions.
+With --read-only, the server offers only tools that read. --compat selects the
+tools of another server:
 
   reference  the nine tools of the reference memory server (create_entities …
              open_nodes), over notes that crabmem import --from memory-json
@@ -145,7 +145,7 @@ func (c *app) mcpOptions(cmd *cobra.Command, f *mcpFlags) (o mcpserver.Options, 
 		// The interfaces of other servers have empty texts.
 		return c.writeGuarded(ctx, "mcp", true, op.Guard{Policy: c.secretsPolicy, Warn: c.Warn, AllowEmpty: f.compat != ""}, write)
 	}
-	if f.namespace == "" && (c.space == "" || c.space == space.Main) {
+	if f.namespace == "" && (c.space == "" || c.space == space.Main) && c.workspaceStore() == "" {
 		o.Sessions = func() (*sessionlog.Dir, error) { return c.openSessions("search", true) }
 	}
 	return o, nil

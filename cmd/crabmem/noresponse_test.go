@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
@@ -42,8 +43,8 @@ func TestNoResponse(t *testing.T) {
 	}
 }
 
-// dies lets something have the store's lock that says it is a daemon, and dies
-// when it is asked for anything.
+// dies lets something have the store's lock that says it is a daemon, finds an entry, and
+// dies when it is asked for anything else.
 func dies(t *testing.T, p *place) {
 	t.Helper()
 	db, err := vfs.OS{}.Resolve(filepath.Join(p.home, "memory.db"))
@@ -79,24 +80,31 @@ func dies(t *testing.T, p *place) {
 				if conn.Read(m) != nil {
 					break
 				}
-				if m.GetCall().GetOp() != "daemon.hello" {
+				var response any
+				switch m.GetCall().GetOp() {
+				case "daemon.hello":
+					response = op.DaemonInfo{Protocol: pb.Version, Store: db}
+				case "entries.named":
+					response = *op.EntryOf(&crmem.Entry{ID: 1, Name: "a"}, true)
+				}
+				if response == nil {
 					l.Close()
 					_ = lock.SetText(before)
 					_ = lock.Unlock()
 					break
 				}
-				_ = conn.Write(helloResponse(op.DaemonInfo{Protocol: pb.Version, Store: db}))
+				_ = conn.Write(responseOf(response))
 			}
 			conn.Close()
 		}
 	}()
 }
 
-// helloResponse returns the response to the operation daemon.hello.
-func helloResponse(d op.DaemonInfo) *pb.ServerMessage {
-	body, err := op.Encode(d)
+// responseOf returns the response with the result of an operation.
+func responseOf(result any) *pb.ServerMessage {
+	body, err := op.Encode(result)
 	if err != nil {
-		panic(err) // the type is a constant
+		panic(err) // the tests' results can be encoded
 	}
 	return &pb.ServerMessage{Msg: &pb.ServerMessage_Result{Result: &pb.Result{Body: body}}}
 }

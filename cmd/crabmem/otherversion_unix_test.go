@@ -39,7 +39,7 @@ func TestOtherVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hello := helloResponse(op.DaemonInfo{Protocol: pb.Version + 1, Version: "v9", PID: daemon.Process.Pid, Home: home})
+	hello := responseOf(op.DaemonInfo{Protocol: pb.Version + 1, Version: "v9", PID: daemon.Process.Pid, Home: home})
 	s := &wire.Server{Handler: func(_ context.Context, _ *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 		_ = send(hello)
 	}}

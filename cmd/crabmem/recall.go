@@ -155,7 +155,7 @@ models count fewer tokens; models of other vendors may count more.
 			}
 		}
 		var meaning *fusion.Request
-		if f.Semantic || f.Fusion != "" {
+		if c.remote == nil && (f.Semantic || f.Fusion != "") {
 			if meaning, err = c.semantic(); err != nil {
 				return err
 			}
@@ -206,6 +206,7 @@ func (c *app) recall(ctx context.Context, s op.Memory, q crmem.Query, f recallFl
 	if err != nil {
 		return err
 	}
+	op.Weigh(a)
 	nothing := f.exitCode && a.Total == 0
 	if c.JSON {
 		if nothing {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"crabmem/cmd/crabmem/internal/cli"
@@ -70,6 +71,8 @@ func commandTable() []command {
 		{"skills", skillsCommand, needsHome},
 
 		{"init", initCommand, needsHome},
+		{"workspace", workspaceCommand, needsHome},
+		{"hub", hubCommand, needsHome},
 		{"daemon", daemonCommand, needsHome},
 		{"service", serviceCommand, needsHome},
 		{"chat", chatCommand, needsHome},
@@ -148,10 +151,15 @@ func (c *app) commandsFor(args []string) []*cobra.Command {
 const rootLong = `crabmem stores what LLM agents remember, in one file. When a write succeeds,
 it is on disk. Search takes microseconds and can explain each score.
 
-The store is --db, CRABMEM_DB, or memory.db in the home directory. The home is
+The store is --db, CRABMEM_DB, that of the workspace, or memory.db in the home
+directory; --space main is that of the home. See crabmem workspace. The home is
 --home, CRABTALK_HOME, or ~/.crabtalk. The first write creates the store. A home
 may contain other stores, called spaces: see crabmem spaces and --space.
 Sessions, the logs of conversations, are in sessions/ in the home.
+
+With --gateway or CRABMEM_GATEWAY, remember, append, recall, forget, list, show,
+log, tags, tag, pin, unpin, context, tasks, cron, and work use a gateway; see
+crabmem gateway. Its key is a secret of this home.
 
 Names are exact. If no entry has the given name, crabmem uses the entry with
 that alias, if exactly one entry has the alias, or else the entry of an ID, as
@@ -167,7 +175,7 @@ Exit codes:
   5    not a valid store, session, skill, or file of secrets
   6    outcome unknown: the disk failed during a write
   7    permission denied
-  8    no daemon answers
+  8    no daemon or no gateway answers
   130  stopped by SIGINT; 143 by SIGTERM
 
 With --json, an error is one line on standard error: {"error":{"code":…,
@@ -208,6 +216,7 @@ func rootCommand(c *app, args ...string) *cobra.Command {
 	p.StringVar(&c.db, "db", "", "use the store in this `file` (CRABMEM_DB; default: memory.db in the home)")
 	p.StringVar(&c.space, "space", "", "use the space of this `name` in the home instead of --db")
 	p.StringVar(&c.home, "home", "", "use this home `directory` (CRABTALK_HOME; default: ~/.crabtalk)")
+	p.StringVar(&c.gateway, "gateway", "", "use the memory of the gateway at this `URL` (CRABMEM_GATEWAY)")
 	p.DurationVar(&c.lockWait, "lock-wait", defaultLockWait, "wait this long for the lock of another process, 0 = do not wait")
 	p.BoolVar(&c.JSON, "json", false, "print JSON")
 	p.BoolVarP(&c.Quiet, "quiet", "q", false, "print no confirmations and no progress")
@@ -242,16 +251,21 @@ func (c *app) checkGlobal(cmd *cobra.Command, args []string) error {
 			needs = row.needs
 		}
 	}
-	for _, name := range []string{"db", "home", "space"} {
-		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
+	for _, name := range []string{"db", "home", "space", "gateway"} {
+		if f := cmd.Root().PersistentFlags().Lookup(name); f.Changed && f.Value.String() == "" {
 			return cli.Usagef("--%s is empty", name)
 		}
 	}
+	// The other commands of these families configure the home.
+	c.inWorkspace = needs == needsStore && (top == cmd || !slices.Contains([]string{"mcp", "hooks", "plugin", "identity"}, top.Name()))
 	named := needs == needsStore && c.namedStore() != "" || top.Name() == "inspect" && len(args) > 0
 	if _, err := os.UserHomeDir(); needs != needsNothing && !named && c.homeDir() == unknownHome {
 		return &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: "no home directory: " + err.Error(), Remedy: "set --db FILE or --home DIR", Err: err}
 	}
-	if c.space != "" {
+	if err := c.chooseGateway(cmd, top); err != nil {
+		return err
+	}
+	if c.space != "" && c.remote == nil {
 		if needs != needsStore || top != cmd && top.Name() == "mcp" {
 			return cli.Usagef("%s does not use --space: remove it", cmd.CommandPath())
 		}

@@ -30,7 +30,9 @@ func skillsCommand(c *app) *cobra.Command {
 when it needs one; a person loads it with /NAME. A skill is a directory with a
 file SKILL.md, as agentskills.io defines it, at any depth of the folder skills
 in the home directory, or of a folder that [skills] dirs in config.toml lists.
-If two skills have the same name, the daemon uses the one in the home directory.
+Installed skills are in .crabmem/managed/skills of the home directory. If two
+skills have the same name, the daemon uses the one in the folder skills, else
+the one in a listed folder, else the installed one.
 SKILL.md contains YAML front matter, then the text for the agent:
 
   ---
@@ -61,20 +63,25 @@ apply from the next message. crabmem does not follow links.`,
 // skillsPath returns where the skills are.
 func (c *app) skillsPath() string { return filepath.Join(c.homeDir(), "skills") }
 
-// loadSkills loads the skills of the home and of the configured folders. A missing
-// home or folder has no skills. If the configuration is invalid, loadSkills loads
-// only the skills of the home.
+// loadSkills loads the skills of the home, of the configured folders, and of the trusted
+// workspace in or above the working directory. A missing home or folder has no skills. If the
+// configuration is invalid, loadSkills loads only the skills of the home.
 func (c *app) loadSkills(warn func(error)) (*skill.Set, error) {
 	path := c.skillsPath()
 	if err := c.skillsFolder(path); err != nil && !missing(err) {
 		return nil, err
 	}
 	dirs := []skill.Dir{{Path: path, Tier: skill.Workspace, Links: true}}
-	switch conf, err := config.LoadStructure(c.fs, filepath.Dir(path), c.Getenv); {
-	case err == nil:
+	if conf, err := config.LoadStructure(c.fs, filepath.Dir(path), c.Getenv); err == nil {
 		dirs = append(dirs, daemon.SkillDirs(conf)[1:]...)
-	case warn != nil:
-		warn(errors.New("ignored skills.dirs: config.toml has problems; run crabmem config check"))
+		if root := c.trustedWorkspace(); root != "" {
+			dirs = daemon.SkillDirsIn(root, conf)
+		}
+	} else {
+		dirs = append(dirs, skill.Installed(filepath.Dir(path)))
+		if warn != nil {
+			warn(errors.New("ignored skills.dirs: config.toml has problems; run crabmem config check"))
+		}
 	}
 	return skill.Load(c.fs, dirs, warn), nil
 }
@@ -145,7 +152,9 @@ func skillsListCommand(c *app) *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "list the skills",
 		Long: `List the skills of the home directory by name, with descriptions. With TEXT,
-list only skills whose name or description contains TEXT, ignoring case.
+list only skills whose name or description contains TEXT, ignoring case. FROM
+is workspace for your skills and those of a trusted workspace in or above the
+working directory, and managed for installed ones.
 
 list prints a warning for each omission: a SKILL.md without name or description,
 a duplicate name, or a link. --json prints an array; "allowed_tools" is null if
@@ -167,9 +176,9 @@ the skill does not set it.`,
 		}
 		return list, nil
 	}, func(list []listedSkill) {
-		rows := [][]string{{"NAME", "DESCRIPTION"}}
+		rows := [][]string{{"NAME", "FROM", "DESCRIPTION"}}
 		for _, s := range list {
-			rows = append(rows, []string{display.Label(s.Name), display.Printable(s.Description)})
+			rows = append(rows, []string{display.Label(s.Name), s.Tier, display.Printable(s.Description)})
 		}
 		c.fitTable(rows, "", "no skills")
 	})

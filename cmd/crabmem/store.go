@@ -29,12 +29,15 @@ import (
 
 const defaultLockWait = 10 * time.Second
 
-// storePath returns where the store is: flags, environment, home.
+// storePath returns where the store is: flags, environment, workspace, home.
 func (c *app) storePath() string {
 	if c.space != "" && c.space != space.Main {
 		return space.File(c.absHome(), c.space)
 	}
 	if p := c.namedStore(); p != "" {
+		return p
+	}
+	if p := c.workspaceStore(); p != "" {
 		return p
 	}
 	return filepath.Join(c.homeDir(), "memory.db")
@@ -100,6 +103,9 @@ func (c *app) tighten(home, ours string) error {
 }
 
 func (c *app) open(o *crmem.Options) (*crmem.Store, error) {
+	if err := c.checkLocal(); err != nil {
+		return nil, err
+	}
 	if c.space != "" {
 		if err := space.Exists(c.fs, c.absHome(), c.space); err != nil {
 			return nil, err
@@ -183,6 +189,9 @@ func (c *app) write(ctx context.Context, command string, create bool, f func(s o
 
 // writeGuarded is write with checks of the texts.
 func (c *app) writeGuarded(ctx context.Context, command string, create bool, g op.Guard, f func(s op.Memory) error) error {
+	if c.remote != nil {
+		return f(c.remote)
+	}
 	if err := c.secureHome(); err != nil {
 		return err
 	}
@@ -219,6 +228,9 @@ func actorOf(command string) crmem.Actor {
 // search runs f on the store, opened for reading: a daemon that has the store open
 // has its index, too. meaning is how the search uses the embedding model.
 func (c *app) search(ctx context.Context, meaning *fusion.Request, f func(s op.Memory) error) error {
+	if c.remote != nil {
+		return f(c.remote)
+	}
 	return c.withStore(ctx, client.StoreOptions{Daemon: c.client(), Semantic: meaning, Messages: c.searchMessages, Options: crmem.Options{ReadOnly: true, MustExist: true, Lazy: true}}, c.open, f)
 }
 

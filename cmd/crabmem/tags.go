@@ -25,7 +25,7 @@ of a tag.`,
   crabmem tags --json`,
 	}
 	return resultCommand(c, cmd, func(ctx context.Context, _ []string) (op.TagCounts, error) {
-		return resultOf(c.read, func(s *crmem.Store) (op.TagCounts, error) { return op.ListTags.Do(ctx, op.Store{Store: s}, op.None{}) })
+		return readStore(ctx, c, crmem.Options{}, op.ListTags, op.None{})
 	}, func(t op.TagCounts) {
 		rows := [][]string{{"ENTRIES", "TAG"}}
 		for _, tag := range t.Tags {
@@ -68,7 +68,7 @@ archive it exits with 4.`,
 			}
 		}
 		if show = len(in.Add)+len(in.Remove) == 0; show {
-			return resultOf(c.read, func(s *crmem.Store) (op.Tagged, error) { return op.TagNote.Do(ctx, op.Store{Store: s}, in) })
+			return readStore(ctx, c, crmem.Options{}, op.TagNote, in)
 		}
 		return writeStore(ctx, c, "tag", op.TagNote, in)
 	}, func(t op.Tagged) { c.wordsText(t.Name, "tags", t.Tags, show) })

@@ -57,7 +57,7 @@ know precedes the others.`,
 	taskWords(cmd, &in.Status, &in.Priority, "list only tasks with")
 	cmd.Flags().IntVarP(&in.Limit, "limit", "n", 0, "list at most `N` tasks, 1 to 500; 0 = 50")
 	return resultCommand(c, cmd, func(ctx context.Context, _ []string) (op.TaskList, error) {
-		return resultOf(c.read, func(s *crmem.Store) (op.TaskList, error) { return op.ListTasks.Do(ctx, op.Store{Store: s}, in) })
+		return readStore(ctx, c, crmem.Options{}, op.ListTasks, in)
 	}, func(l op.TaskList) {
 		rows := [][]string{{"NUMBER", "STATUS", "PRIORITY", "SUBTASKS", "TITLE"}}
 		for _, t := range l.Tasks {
@@ -127,13 +127,10 @@ func taskNumber(arg string) (op.TaskNumber, error) {
 
 func completeTasks(c *app) cobra.CompletionFunc {
 	return completeWith(1, func(ctx context.Context, found *candidates) {
-		_ = c.read(func(s *crmem.Store) error {
-			l, err := op.ListTasks.Do(ctx, op.Store{Store: s}, op.TaskQuery{})
-			for _, t := range l.Tasks {
-				found.describe(strconv.FormatUint(t.Number, 10), display.Label(t.Title))
-			}
-			return err
-		})
+		l, _ := readStore(ctx, c, crmem.Options{}, op.ListTasks, op.TaskQuery{}) // without a store, no tasks
+		for _, t := range l.Tasks {
+			found.describe(strconv.FormatUint(t.Number, 10), display.Label(t.Title))
+		}
 	})
 }
 
@@ -152,7 +149,7 @@ numbers, and its specification. If there is no such task, show exits with 3.`,
 		if err != nil {
 			return t, err
 		}
-		return resultOf(c.read, func(s *crmem.Store) (op.Task, error) { return op.ShowTask.Do(ctx, op.Store{Store: s}, number) })
+		return readStore(ctx, c, crmem.Options{}, op.ShowTask, number)
 	}, func(t op.Task) {
 		line := t.Line()
 		c.Out.WriteString(display.Printable(line.String()) + "\n")

@@ -31,6 +31,7 @@ var alone = map[string]string{
 	"identity_new.txtar":      "copies and replaces the files, and changes the identity under the lock: no daemon may have them",
 	"init.txtar":              noHome,
 	"inspect.txtar":           "shows the bytes of the files, and damages them",
+	"remote.txtar":            noHome,
 	"repair.txtar":            "damages the files, and repairs them under the lock: no daemon may have them",
 	"secrets.txtar":           "changes the configuration of a home that the daemon does not have",
 	"send.txtar":              "runs without a daemon too",

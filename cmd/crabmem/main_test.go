@@ -113,6 +113,7 @@ func scriptParams(t *testing.T) testscript.Params {
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("TMPDIR", filepath.Join(e.WorkDir, ".tmp"))
 			e.Setenv("TZ", "UTC")
+			e.Setenv("BY", "user") // in the names of sessions: their creator
 			e.Setenv(secret.KeyringVariable, secret.KeyringOff)
 			e.Setenv("TRANSCRIPTS", transcripts)
 			tiny, err := filepath.Abs(filepath.Join(top, "testdata", "recall", "tiny"))

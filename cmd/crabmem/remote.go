@@ -22,6 +22,7 @@ import (
 // serve.
 var remoteCommands = map[string][]string{
 	"append":      {"allow-secrets"},
+	"chat":        {"cwd"},
 	"context":     nil,
 	"cron add":    nil,
 	"cron list":   nil,
@@ -32,6 +33,7 @@ var remoteCommands = map[string][]string{
 	"pin":         nil,
 	"recall":      {"at"},
 	"remember":    {"allow-secrets", "allow-empty", "kind"},
+	"send":        {"cwd"},
 	"show":        {"at"},
 	"tag":         nil,
 	"tags":        nil,

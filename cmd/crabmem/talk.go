@@ -44,6 +44,10 @@ func (f *talkFlags) register(c *app, cmd *cobra.Command) {
 // provided that a model is configured or the model is offline.
 func (c *app) startTalk(ctx context.Context, f *talkFlags) (*chat.Conversation, error) {
 	t := &chat.Conversation{Agent: f.agent, Model: f.model, Stored: f.session, Fresh: f.fresh, Injected: f.explain, Explain: talkError}
+	if c.remote != nil {
+		t.Client, t.Remote = c.remote, true
+		return t, nil
+	}
 	var err error
 	if t.Dir, err = filepath.Abs(f.dir); err != nil {
 		return nil, cli.Usagef("--cwd %s: %v", f.dir, err)

@@ -30,7 +30,7 @@ import (
 )
 
 // throughGateway are the scripts that run a third time, through a gateway.
-var throughGateway = []string{"append", "context", "forget", "list", "log", "pin", "recall", "remember", "remember_forms", "remote_daemon", "show", "tag", "tags",
+var throughGateway = []string{"append", "chat", "context", "forget", "list", "log", "pin", "recall", "remember", "remember_forms", "remote_daemon", "send", "show", "tag", "tags",
 	"tasks_add", "tasks_list", "tasks_set", "tasks_show", "unpin"}
 
 // The variables of a script that runs through a gateway.
@@ -105,6 +105,7 @@ func TestScriptsThroughGateway(t *testing.T) {
 		e.Setenv(scriptStore, e.Getenv("CRABMEM_DB"))
 		e.Setenv(rootsVariable, filepath.Join(home, "cert.pem"))
 		e.Setenv("CRABMEM_WITH_DAEMON", "1")
+		e.Setenv("BY", "api-team")
 		self, errSelf := os.Executable() // which calls useGateway; a released program does not
 		return errors.Join(err, errSelf, os.Symlink(self, filepath.Join(e.WorkDir, ".fakes", "crabmem")))
 	}

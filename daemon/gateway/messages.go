@@ -21,6 +21,8 @@ type message struct {
 	Session string `json:"session,omitempty" jsonschema:"ID of the session; absent: the latest one of key and agent"`
 	New     bool   `json:"new,omitempty" jsonschema:"begin a session"`
 	Model   string `json:"model,omitempty" jsonschema:"for this message only"`
+	// Commands is as in op.Message.
+	Commands bool `json:"commands,omitempty" jsonschema:"true: refuse a content /NAME if no skill has the name, and send //NAME as the text /NAME"`
 }
 
 var messageRoutes = []route{
@@ -36,7 +38,7 @@ func (c *call) request(in *message) (m op.Message, err error) {
 	if in.Agent != "" && in.AgentID != "" && in.Agent != in.AgentID {
 		return m, invalidf("agent and agent_id differ: send one of them")
 	}
-	m = op.Message{Content: in.Content, Agent: in.Agent + in.AgentID, Session: in.Session, New: in.New, Model: in.Model, Sender: c.key.Identity(), Request: c.once}
+	m = op.Message{Content: in.Content, Agent: in.Agent + in.AgentID, Session: in.Session, New: in.New, Model: in.Model, Commands: in.Commands, Sender: c.key.Identity(), Request: c.once}
 	if in.Agent == in.AgentID {
 		m.Agent = in.Agent
 	}

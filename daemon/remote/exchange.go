@@ -149,8 +149,8 @@ func (c *Client) refusal(row *op.Row, a *answer) error {
 		e.Kind, e.Message, e.Fix = p.Kind, "call gateway: "+p.Detail, p.Remedy
 		return e
 	}
-	if strings.HasPrefix(p.Remedy, http.MethodGet+" ") { // for programs over HTTP
-		p.Remedy = "list the " + row.Subject() + ", then retry"
+	if _, what, ok := strings.Cut(p.Remedy, " lists "); ok && strings.HasPrefix(p.Remedy, http.MethodGet+" ") { // for programs over HTTP
+		p.Remedy = "list " + what + ", then retry"
 	}
 	return &op.Error{Code: uint32(a.status), Message: p.Detail, Kind: p.Kind, Remedy: p.Remedy, Family: row.Family}
 }

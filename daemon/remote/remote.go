@@ -39,6 +39,7 @@ type Client struct {
 	key   string
 	http  *http.Client
 	limit int64 // of a response, in bytes
+	runs  runs
 }
 
 // New returns a client of the gateway at a URL that [ParseURL] returned. roots verify the

@@ -18,6 +18,9 @@ import (
 
 // Call carries out an operation that has a path. It is a method of [op.Caller].
 func (c *Client) Call(ctx context.Context, row *op.Row, in, out any, part func() error) error {
+	if ok, err := c.callRun(ctx, row, in, out, part); ok {
+		return err
+	}
 	p := row.HTTP()
 	if p == nil {
 		return c.Refused("the operation " + row.Name)

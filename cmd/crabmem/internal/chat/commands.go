@@ -153,7 +153,11 @@ func (ch *chat) resumeCommand(ctx context.Context, id string) error {
 	if id != "" {
 		return ch.resume(ctx, id)
 	}
-	list, err := op.ListSessions.Do(ctx, ch.Client, op.SessionFilter{CreatedBy: "user", Limit: shownSessions})
+	q := op.SessionFilter{CreatedBy: "user", Limit: shownSessions}
+	if ch.Remote { // which shows the sessions of its key
+		q.CreatedBy = ""
+	}
+	list, err := op.ListSessions.Do(ctx, ch.Client, q)
 	if err != nil {
 		return ch.Explain(err)
 	}

@@ -3,6 +3,7 @@ package chat
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -18,7 +19,11 @@ const MaxMessage = 4 << 20
 // Conversation selects the agent, the session, and the model of messages. It
 // names the session by its file, so that it survives a restart of the daemon.
 type Conversation struct {
-	Client *client.Client
+	Client interface { // of a daemon or a gateway
+		op.Caller
+		io.Closer
+	}
+	Remote bool         // Client is of a gateway: other sessions may have other creators
 	End    func() error // ends the daemon in this process; nil if there is none
 	// Explain returns the error of the command line for an error of the client.
 	Explain func(error) error

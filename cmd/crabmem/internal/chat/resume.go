@@ -87,6 +87,9 @@ func (ch *chat) lastExchange(ctx context.Context, id string, last int64) (text s
 // resumeLast resumes the last session with the agent, and returns false if no session
 // exists. It ignores errors: the daemon then selects the session at the first message.
 func (ch *chat) resumeLast(ctx context.Context) bool {
+	if ch.Remote {
+		return true
+	}
 	list, err := op.ListSessions.Do(ctx, ch.Client, op.SessionFilter{Agent: ch.Agent, CreatedBy: "user", Limit: 1})
 	if err == nil && len(list.Items) == 1 && list.Items[0].Error == "" && list.Items[0].Source == "" {
 		_ = ch.resume(ctx, list.Items[0].ID)

@@ -36,7 +36,7 @@ type ModelName struct {
 var ListModels = Add(errtable.Other, Op[Daemon, None, ModelList]{
 	Name: "models.list", Does: "List the models.", Effect: Reads, Need: NeedNothing,
 	Path: "GET /v1/available-models", // clients of OpenAI find the agents at /v1/models
-	Run: func(_ context.Context, d Daemon, _ *None) (ModelList, error) { return d.models(), nil },
+	Run:  func(_ context.Context, d Daemon, _ *None) (ModelList, error) { return d.models(), nil },
 })
 
 var SwitchModel = Add(errtable.Other, Op[Daemon, ModelName, ModelList]{

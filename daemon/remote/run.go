@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	maxEvent   = 64 << 20 // bytes of a line of a stream
-	maxLost    = 5        // connections in a row that are lost without an event
+	maxEvent   = 64 << 20              // bytes of a line of a stream
+	maxLost    = 8                     // connections in a row that are lost without an event
+	lostWait   = 25 * time.Millisecond // doubled after each of them
 	cancelTime = 5 * time.Second
 )
 
@@ -140,7 +141,7 @@ func (c *Client) stream(ctx context.Context, row *op.Row, in *op.Message, out *a
 		if lost++; lost > maxLost {
 			return c.unknown(row, err)
 		}
-		if err := pause(ctx, time.Duration(lost)*time.Second/2); err != nil {
+		if err := pause(ctx, lostWait<<lost); err != nil {
 			return err
 		}
 	}

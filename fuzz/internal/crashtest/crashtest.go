@@ -45,6 +45,7 @@ func atoi(s string) int {
 func Main(m *testing.M) {
 	flag.Parse()
 	debug.SetGCPercent(800)
+	debug.SetMemoryLimit(4 << 30)
 	os.Exit(m.Run())
 }
 

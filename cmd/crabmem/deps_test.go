@@ -67,7 +67,7 @@ var mayImport = map[string][]string{
 	"daemon/board":               {"bm25/clip", "crmem/metadata"},
 	"daemon/cortex":              {"crmem", "crmem/links", "crmem/lint", "crmem/metadata", "crmem/vfs", "daemon/journal"},
 	"daemon/op":                  {"daemon/board", "daemon/cortex", "crmem/vfs", "daemon/role", "daemon/usage", "crmem", "daemon/config", "daemon/trust", "bm25", "daemon/cron", "daemon/display", "daemon/errtable", "daemon/model", "daemon/once", "daemon/session", "daemon/space", "daemon/tool", "bm25/analysis", "bm25/clip", "bm25/snippet", "crmem/budget", "crmem/fusion", "crmem/links", "crmem/lint", "crmem/metadata", "crmem/recall", "crmem/tree", "daemon/secret/scan", "daemon/timetext", "daemon/agent", "sessionlog", "sessionlog/record", "sessionlog/search"},
-	"daemon/remote":              {"crmem", "crmem/vfs", "daemon/errtable", "daemon/guard", "daemon/op", "daemon/secret"},
+	"daemon/remote":              {"crmem", "crmem/vfs", "daemon/agent", "daemon/errtable", "daemon/guard", "daemon/op", "daemon/secret"},
 	"daemon/client":              {"sessionlog", "daemon/op", "daemon/space", "crmem", "crmem/tree", "crmem/recall", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "crmem/vfs", "crmem/fusion"},
 	"daemon/workspace":           {"crmem/vfs", "daemon/config", "daemon/errtable"},
 	"daemon/hub":                 {"crmem/vfs", "daemon/config", "daemon/display", "daemon/errtable", "daemon/lazyregexp", "daemon/skill", "daemon/tool"},

@@ -131,7 +131,7 @@ func (d *Daemon) outcome(ctx context.Context, as *op.Identity, in *op.OnceKey) (
 	}
 	o = op.Outcome{Begun: record.State == once.Begun, Done: record.State == once.Done, Space: record.Space}
 	switch {
-	case !o.Done || record.ETag == "":
+	case !o.Done || record.ETag == "" && record.Entry == 0:
 	case record.Entry == 0:
 		var nanoseconds int64
 		nanoseconds, err = strconv.ParseInt(record.ETag, 10, 64)
@@ -146,17 +146,21 @@ func (d *Daemon) outcome(ctx context.Context, as *op.Identity, in *op.OnceKey) (
 }
 
 // outcomeOf adds the entry after the change of a record: from the history or, if the store
-// keeps none, the present entry, if it has not changed.
+// keeps none, the present entry, if it has not changed. A removal has no entry after it.
 func outcomeOf(s *crmem.Store, r *once.Record, o *op.Outcome) error {
 	for c, err := range s.ChangesOfID(r.Entry) {
-		if err == nil && isOf(&c, r.Key) && c.Redacted().IsZero() && op.ETag(&c.After) == r.ETag {
-			o.Entry, o.Seq, o.Time = &c.After, c.Seq, c.Time.UTC()
+		removed := r.ETag == "" && c.Type == crmem.ChangeRemove
+		if err == nil && isOf(&c, r.Key) && c.Redacted().IsZero() && (removed || op.ETag(&c.After) == r.ETag) {
+			o.Seq, o.Time = c.Seq, c.Time.UTC()
+			if !removed {
+				o.Entry = &c.After
+			}
 			if c.Before.ID != 0 {
 				o.Before = &c.Before
 			}
 		}
 	}
-	if o.Entry != nil {
+	if o.Entry != nil || r.ETag == "" {
 		return nil
 	}
 	for e := range s.All() {

@@ -54,6 +54,9 @@ exclude, one outside the directories of [hooks] only, if there are any, or one
 with a file ` + agenthook.Off + ` in or above its working directory. Links and
 letter case make no difference.
 
+With --gateway or CRABMEM_GATEWAY, session-start prints the context of the
+gateway's memory. Transcripts are imported into the home of this machine.
+
 With an EVENT, hook always exits with 0, within 10 seconds: an error must not
 stop the agent. The error is the last line of logs/hooks.log in the home, which
 crabmem doctor shows. The log has at most 64 KiB.`,
@@ -128,6 +131,7 @@ func (c *app) handleHook(ctx context.Context, event string) (text string, err er
 		return "", err
 	}
 	if event != "session-start" {
+		c.remote, c.local = nil, true // transcripts stay on the machine of the client
 		return "", c.importByHook(ctx, e.Transcript)
 	}
 	q := op.ContextQuery{Budget: contextBudget}

@@ -50,6 +50,7 @@ processes.
 --space NAME serves a space of the home; see crabmem spaces. --namespace FILE
 serves another store file, in the home directory unless the path is absolute.
 With either, or with the store of a workspace, the server offers no sessions.
+--gateway URL serves the memory of a gateway, and the sessions of its key.
 With --read-only, the server offers only tools that read. --compat selects the
 tools of another server:
 
@@ -111,6 +112,12 @@ func (c *app) mcpOptions(cmd *cobra.Command, f *mcpFlags) (o mcpserver.Options, 
 	}
 	if f.http == "" && (f.tokenFile != "" || len(f.allowHosts) > 0) {
 		return o, cli.Usagef("--token-file and --allow-host require --http")
+	}
+	if c.remote != nil {
+		c.WarnLog = c.logger()
+		o = mcpserver.Options{Remote: c.remote, FS: c.fs, Now: c.now, ReadOnly: f.readOnly, Log: c.WarnLog}
+		o.Version, _ = buildVersion()
+		return o, nil
 	}
 	path := c.storePath()
 	if f.namespace != "" { // clients start servers in any directory

@@ -158,8 +158,8 @@ may contain other stores, called spaces: see crabmem spaces and --space.
 Sessions, the logs of conversations, are in sessions/ in the home.
 
 With --gateway or CRABMEM_GATEWAY, remember, append, recall, forget, list, show,
-log, tags, tag, pin, unpin, context, tasks, cron, work, send, and chat use a
-gateway; see crabmem gateway. Its key is a secret of this home.
+log, tags, tag, pin, unpin, context, tasks, cron, work, mcp, hook, send, and
+chat use a gateway; see crabmem gateway. Its key is a secret of this home.
 
 Names are exact. If no entry has the given name, crabmem uses the entry with
 that alias, if exactly one entry has the alias, or else the entry of an ID, as

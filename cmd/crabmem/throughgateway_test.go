@@ -30,7 +30,7 @@ import (
 )
 
 // throughGateway are the scripts that run a third time, through a gateway.
-var throughGateway = []string{"append", "chat", "context", "forget", "list", "log", "pin", "recall", "remember", "remember_forms", "remote_daemon", "send", "show", "tag", "tags",
+var throughGateway = []string{"append", "chat", "context", "forget", "list", "log", "mcp", "pin", "recall", "remember", "remember_forms", "remote_daemon", "send", "show", "tag", "tags",
 	"tasks_add", "tasks_list", "tasks_set", "tasks_show", "unpin"}
 
 // The variables of a script that runs through a gateway.

@@ -39,3 +39,36 @@ func TestNamedMemories(t *testing.T) {
 	r.want("a large budget", r.do("ann", "POST", "/v1/memories/recall", object{"query": "x", "budget": 2 << 20}), 400, "invalid")
 	r.want("recall of bob", r.do("bob", "GET", "/v1/memories/named?name=tea", nil), 404, "not_found")
 }
+
+// TestTools calls the operations that only tools of MCP have.
+func TestTools(t *testing.T) {
+	r := newRig(t)
+	r.create("ann", "tea", "green")
+	tool := func(name string, body object, status int, kind string) *response {
+		t.Helper()
+		return r.want(name, r.do("ann", "POST", "/v1/tools/"+name, body), status, kind)
+	}
+	secret := "ghp_" + "8Jq2vX4mT7bN1kR6wZ3pL9sD5fG0hC2yV7aE"
+	for _, name := range []string{"mate", "milk"} {
+		tool("remember", object{"name": name, "content": "hot", "aliases": []string{"drink"}}, 200, "")
+	}
+	tool("get_memory", object{"name": "drink"}, 409, "ambiguous")
+	tool("memory_history", object{"name": "drink"}, 409, "ambiguous")
+	tool("edit", object{"name": "tea", "old_text": "green", "new_text": secret}, 422, "secret")
+	tool("remember", object{"name": "tea", "content": secret}, 422, "secret")
+	tool("remember", object{"name": "tea", "content": "black", "if_version": 999}, 409, "changed")
+	tool("edit", object{"name": "tea", "old_text": "green", "new_text": "black"}, 200, "")
+	if p := tool("get_memory", object{"name": "tea"}, 200, ""); p.field("content") != "black" {
+		t.Errorf("get_memory: %s", p.body)
+	}
+	tool("forget", object{"name": "tea"}, 200, "")
+	if p := tool("list_memories", object{}, 200, ""); p.field("total") != 2.0 {
+		t.Errorf("list_memories: %s", p.body)
+	}
+	tool("restore", object{"name": "tea"}, 200, "")
+	tool("restore", object{"name": "tea"}, 409, "exists")
+	if p := tool("recall", object{"query": "black"}, 200, ""); p.field("hits.0.name") != "tea" {
+		t.Errorf("recall: %s", p.body)
+	}
+	r.want("remember of eve", r.do("eve", "POST", "/v1/tools/remember", object{"name": "tea", "content": "x"}), 403, "scope")
+}

@@ -87,6 +87,22 @@ func keyedRequests(r *rig) map[string]func() *keyed {
 			path, _ := create(name)
 			return &keyed{"POST", "/v1/memories/append", object{"name": name, "text": "x"}, object{"name": name, "text": "y"}, nil, put(path, "before"), byName(name)}
 		},
+		"POST /v1/tools/edit": func() *keyed {
+			name := name()
+			path, _ := create(name)
+			return &keyed{"POST", "/v1/tools/edit", object{"name": name, "old_text": "before", "new_text": "x"}, object{"name": name, "old_text": "before", "new_text": "y"}, nil, put(path, "before"), byName(name)}
+		},
+		"POST /v1/tools/forget": func() *keyed {
+			name := name()
+			create(name)
+			return &keyed{"POST", "/v1/tools/forget", object{"name": name}, object{"name": name + "-other"}, nil, func() { create(name) }, byName(name)}
+		},
+		"POST /v1/tools/restore": func() *keyed {
+			name := name()
+			path, _ := create(name)
+			remove(path)()
+			return &keyed{"POST", "/v1/tools/restore", object{"name": name}, object{"name": name + "-other"}, nil, func() { remove("/v1/memories/" + idOf(r, name))() }, byName(name)}
+		},
 		"POST " + storesPath: func() *keyed {
 			name := name()
 			return &keyed{"POST", storesPath, object{"name": name}, object{"name": name, "description": "other"}, nil, nil, list}

@@ -86,6 +86,12 @@ func TestHealth(t *testing.T) {
 				body = object{"names": []string{"x"}}
 			case strings.HasPrefix(at, "/v1/tasks"):
 				body = object{"title": "x"}
+			case strings.HasPrefix(at, "/v1/tools/"):
+				body = map[string]object{"edit": {"name": "x", "old_text": "y", "new_text": "z"}, "list_memories": {}, "session_search": {"query": "x"},
+					"recall": {"query": "x"}, "remember": {"name": "x", "content": "x"}}[filepath.Base(at)]
+				if body.(object) == nil {
+					body = object{"name": "x"}
+				}
 			case one.path == "/v1/memories":
 				body = object{"name": "x", "content": "x"}
 			case at == "/v1/sessions/1":

@@ -77,7 +77,7 @@ func sumNames(st *crmem.Store) (sum uint64) {
 func (s *Server) follow() {
 	s.list.mu.Lock()
 	defer s.list.mu.Unlock()
-	if !s.list.enabled || s.list.follows {
+	if !s.list.enabled || s.list.follows || s.o.Remote != nil {
 		return
 	}
 	if names, err := s.store.names(); err == nil {

@@ -41,7 +41,7 @@ func (p *project) changed() {
 // projectOf returns the project of the client's first root, or "". It asks the client once,
 // and again after its roots changed. Over HTTP, it asks no client.
 func (s *Server) projectOf(ctx context.Context, session *mcp.ServerSession) string {
-	if !s.list.enabled || session == nil {
+	if !s.list.enabled || session == nil || s.o.Remote != nil { // the project of a request is the owner's
 		return ""
 	}
 	client := session.InitializeParams()

@@ -46,6 +46,9 @@ type Options struct {
 	Write func(context.Context, func(op.Memory) error) error
 	// Sessions opens the folder of sessions. nil: the server has no session_search.
 	Sessions func() (*sessionlog.Dir, error)
+	// Remote carries out the operations in place of a store at Path. The server then offers no
+	// tools of other servers, and notices no changes of other clients.
+	Remote   op.Caller
 	ReadOnly bool // offer only tools that read
 	// ImportanceWeight and HalfLife are as in crmem.Options.
 	ImportanceWeight float64
@@ -75,16 +78,8 @@ type Server struct {
 // for the store's lock.
 func New(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{o: o, store: newStore(ctx, o), refusals: &guard.RefusalLog{Log: o.Log}, inputs: make(map[string]*jsonschema.Schema)}
-	empty := false
-	err := s.store.Read(func(s *crmem.Store) error {
-		empty = s.Len() == 0
-		return nil
-	})
-	if err != nil {
+	if err := s.look(ctx); err != nil {
 		return nil, err
-	}
-	if _, err := o.FS.Lstat(o.Path); empty && errors.Is(err, fs.ErrNotExist) {
-		s.o.Log.Info("no store yet: the first write creates it", "store", o.Path)
 	}
 	s.caps = &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}}
 	s.sdk = mcp.NewServer(&mcp.Implementation{Name: "crabmem", Title: "crabmem", Version: o.Version}, &mcp.ServerOptions{
@@ -115,6 +110,23 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		s.addResources()
 	}
 	return s, nil
+}
+
+// look reads the store or calls the remote once: an error is known before a client connects.
+func (s *Server) look(ctx context.Context) error {
+	if s.o.Remote != nil {
+		_, err := op.PageEntries.Do(ctx, s.o.Remote, op.EntryQuery{Limit: 1})
+		return err
+	}
+	empty := false
+	err := s.store.Read(func(s *crmem.Store) error {
+		empty = s.Len() == 0
+		return nil
+	})
+	if _, serr := s.o.FS.Lstat(s.o.Path); err == nil && empty && errors.Is(serr, fs.ErrNotExist) {
+		s.o.Log.Info("no store yet: the first write creates it", "store", s.o.Path)
+	}
+	return err
 }
 
 // Close waits for the active write, then closes the store and the sessions.
@@ -152,7 +164,7 @@ func (h atLeastWarn) Enabled(ctx context.Context, l slog.Level) bool {
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	if s.o.Compat == "" {
 		// Over HTTP, a server without sessions can send only responses.
-		s.list.enabled, s.caps.Resources.ListChanged = true, true
+		s.list.enabled, s.caps.Resources.ListChanged = true, s.o.Remote == nil
 	}
 	w := &lockedWriter{w: out}
 	session, err := s.sdk.Connect(ctx, &drainTransport{Transport: &mcp.IOTransport{Reader: newMessageLines(in, w), Writer: w, MaxLineLength: 2 * maxMessage}}, nil)

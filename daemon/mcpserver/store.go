@@ -144,6 +144,9 @@ func (m *store) close() error {
 
 // Call carries out an operation. It is a method of [op.Caller].
 func (m *store) Call(ctx context.Context, row *op.Row, in, out any, part func() error) error {
+	if m.o.Remote != nil {
+		return m.o.Remote.Call(ctx, row, in, out, part)
+	}
 	if row.Effect != op.Reads {
 		return m.write(ctx, func(ctx context.Context, s op.Memory) error { return s.Call(ctx, row, in, out, part) })
 	}

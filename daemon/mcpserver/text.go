@@ -78,16 +78,20 @@ func (s *Server) explained(err error) error {
 	}
 	fix := cmp.Or(toolFixes[row.Kind], row.Fix, errtable.FixFor(row.Kind))
 	message, text := display.Printable(clip.Bytes(err.Error(), 8<<10)), ""
-	if slices.Contains(callersFault, row.Kind) {
+	aboutCall := slices.Contains(callersFault, row.Kind)
+	plain := aboutCall && (s.o.Remote == nil || !errors.As(err, new(*op.Error))) // a gateway's message may contain names
+	if plain {
 		text = message
 	} else {
-		s.o.Log.Error("a call failed", "kind", row.Kind, "error", err.Error())
 		text = "the call failed: " + row.Kind
+	}
+	if !aboutCall {
+		s.o.Log.Error("a call failed", "kind", row.Kind, "error", err.Error())
 	}
 	if fix != "" {
 		text += ". Try: " + display.Printable(fix)
 	}
-	if !slices.Contains(callersFault, row.Kind) {
+	if !plain {
 		text += "\n" + display.Fence(message)
 	}
 	text = withNames(text, err)

@@ -46,7 +46,7 @@ func (s *Server) addRows() {
 // callerOf returns what carries out an operation; nil: this server has none.
 func (s *Server) callerOf(r *op.Row) op.Caller {
 	switch {
-	case r.OnStore:
+	case r.OnStore || s.o.Remote != nil:
 		return s.store
 	case s.sessions != nil && r.Subject() == "sessions":
 		return op.Local{On: op.Daemon{Parts: &op.Parts{Now: s.o.Now, SearchSessions: s.sessions.search}, As: owner}}
@@ -65,7 +65,7 @@ func (s *Server) call(ctx context.Context, r *op.Row, c op.Caller, client *mcp.S
 	}
 	switch in := in.(type) {
 	case *op.Removal:
-		err = s.checkRemoval(in.Name)
+		err = s.checkRemoval(ctx, in.Name)
 	case *op.NoteArgs:
 		in.Present = s.projectOf(ctx, client)
 	case *op.EntrySearch:
@@ -86,25 +86,23 @@ func (s *Server) call(ctx context.Context, r *op.Row, c op.Caller, client *mcp.S
 	return text, shown, err
 }
 
-// checkRemoval returns an error if the name is not that of a note. It reads the files: a
-// daemon's error would contain names as a part of its message.
-func (s *Server) checkRemoval(name string) error {
-	return s.store.Read(func(st *crmem.Store) error {
-		e, err := st.Get(name)
-		switch {
-		case errors.Is(err, crmem.ErrNotFound):
-			return &errtable.Error{Exit: errtable.ExitNotFound, Kind: "not_found", Message: "no entry " + display.Quoted(name), Err: err}
-		case err != nil:
-			return err
-		case !crmem.SameName(e.Name, name):
-			return &display.NamesError{Names: []string{e.Name}, Err: &errtable.Error{Exit: errtable.ExitNotFound, Kind: "alias",
-				Message: "no note " + display.Quoted(name) + "; it is an alias of an entry", Fix: "to remove the note, pass its name"}}
-		case e.Kind != crmem.Note:
-			return &errtable.Error{Exit: errtable.ExitConflict, Kind: "kind", Err: crmem.ErrKind, Fix: "ask the user to run crabmem forget --archive",
-				Message: display.ShownName(name) + " is the archive of a conversation; this tool never removes archives"}
-		}
-		return nil
-	})
+// checkRemoval returns an error if the name is not that of a note. The error of the operation
+// would contain names as a part of its message.
+func (s *Server) checkRemoval(ctx context.Context, name string) error {
+	e, err := s.entry(ctx, name)
+	switch {
+	case errors.Is(err, crmem.ErrNotFound):
+		return &errtable.Error{Exit: errtable.ExitNotFound, Kind: "not_found", Message: "no entry " + display.Quoted(name), Err: err}
+	case err != nil:
+		return err
+	case !crmem.SameName(e.Name, name):
+		return &display.NamesError{Names: []string{e.Name}, Err: &errtable.Error{Exit: errtable.ExitNotFound, Kind: "alias",
+			Message: "no note " + display.Quoted(name) + "; it is an alias of an entry", Fix: "to remove the note, pass its name"}}
+	case e.Kind != crmem.Note:
+		return &errtable.Error{Exit: errtable.ExitConflict, Kind: "kind", Err: crmem.ErrKind, Fix: "ask the user to run crabmem forget --archive",
+			Message: display.ShownName(name) + " is the archive of a conversation; this tool never removes archives"}
+	}
+	return nil
 }
 
 // addTool adds a tool. Errors contain a fix that a model can apply.

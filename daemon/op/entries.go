@@ -200,6 +200,7 @@ type Removed struct {
 
 var Forget = Add(errtable.Store, Op[Store, Removal, Removed]{
 	Name: "entries.forget", Does: "Remove an entry.", Effect: Writes, Need: NeedWrite,
+	Fails: []int{http.StatusConflict, http.StatusInsufficientStorage},
 	Tool: &Tool{Name: "forget", Title: "Forget a note", Idempotent: true,
 		Does: "Remove a note, by its exact name; restore undoes it. forget never removes archives of conversations."},
 	Permit: func(s Store, in *Removal) error {
@@ -213,6 +214,12 @@ var Forget = Add(errtable.Store, Op[Store, Removal, Removed]{
 			return once.Effect{}
 		}
 		return once.Effect{Entry: out.Entry.ID}
+	},
+	Again: func(o *Outcome) (out Removed, err error) {
+		if o.Before == nil {
+			return out, spent()
+		}
+		return Removed{Forgot: o.Before.Name, Entry: *o.Before}, nil
 	},
 	Run: func(ctx context.Context, s Store, in *Removal) (out Removed, err error) {
 		_, err = s.Update(ctx, func(st *crmem.Store) ([]crmem.Op, error) {

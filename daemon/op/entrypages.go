@@ -228,8 +228,13 @@ func wroteEntry[I any](_ *I, e *Entry) once.Effect { return once.Effect{Entry: e
 // entryAgain is the response to a repeated request that wrote an entry.
 func entryAgain(o *Outcome) (Entry, error) {
 	if o.Entry == nil {
-		return Entry{}, &errtable.Error{HTTP: http.StatusConflict, Kind: "spent", Exit: errtable.ExitConflict,
-			Message: "an earlier request has this key, and its outcome is no longer kept", Fix: "read the entries, then use another key"}
+		return Entry{}, spent()
 	}
 	return *EntryOf(o.Entry, true), nil
+}
+
+// spent returns the error for a repeated request whose effect is not known anymore.
+func spent() error {
+	return &errtable.Error{HTTP: http.StatusConflict, Kind: "spent", Exit: errtable.ExitConflict,
+		Message: "an earlier request has this key, and its outcome is no longer kept", Fix: "read the entries, then use another key"}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -31,6 +32,7 @@ type EntryPart struct {
 
 var ReadPart = Add(errtable.Store, Op[Store, EntryPlace, EntryPart]{
 	Name: "entries.part", Does: "Read a part of the text of an entry.", Effect: Reads, Need: NeedRead,
+	Fails: []int{http.StatusConflict},
 	Tool: &Tool{Name: "get_memory", Title: "Read a memory",
 		Does: "Read the full text of an entry, by its name or by an alias of exactly one entry. A long text is returned in parts: call again with offset = next_offset."},
 	Run: func(_ context.Context, s Store, in *EntryPlace) (out EntryPart, err error) {

@@ -3,6 +3,7 @@ package op
 import (
 	"context"
 	"errors"
+	"net/http"
 
 	"crabmem/crmem"
 	"crabmem/daemon/display"
@@ -21,6 +22,7 @@ type NoteArgs struct {
 
 var SaveNote = Add(errtable.Store, Op[Store, NoteArgs, Written]{
 	Name: "entries.note", Does: "Create or replace a note with its metadata.", Effect: Writes, Need: NeedWrite,
+	Fails: writeFails,
 	Tool: &Tool{Name: "remember", Title: "Remember a note", Idempotent: true,
 		Does: "Save a note for later conversations. The note is on disk when the tool returns. An existing note with this name is replaced, including its text: " +
 			"to extend a note, use append or edit. Use one note per subject, with a short name that states the subject. " +
@@ -38,7 +40,7 @@ var SaveNote = Add(errtable.Store, Op[Store, NoteArgs, Written]{
 			w, err = Remember.Do(ctx, s, Note{Remember: o, Similar: true})
 		}
 		if errors.Is(err, crmem.ErrKind) {
-			err = &errtable.Error{Exit: errtable.ExitConflict, Kind: "kind", Err: err, Fix: "choose another name",
+			err = &errtable.Error{HTTP: http.StatusConflict, Exit: errtable.ExitConflict, Kind: "kind", Err: err, Fix: "choose another name",
 				Message: display.ShownName(in.Name) + " is the archive of a conversation; remember never overwrites archives"}
 		}
 		return w, err

@@ -151,6 +151,9 @@ func Add[H, I, O any](family errtable.Family, o Op[H, I, O]) *Action[I, O] {
 	if o.NoStore != nil {
 		row.noStore = func() any { return o.NoStore() }
 	}
+	if o.Path == "" && o.Tool != nil {
+		o.Path = "POST /v1/tools/" + o.Tool.Name
+	}
 	if o.Path != "" {
 		row.path = sync.OnceValue(func() *Path { return newPath(o.Path, o.Status, o.Fails, row.in, row.out) })
 	}

@@ -54,9 +54,10 @@ const maxCounted = 100
 
 var EditNote = Add(errtable.Store, Op[Store, PassageEdit, Written]{
 	Name: "entries.edit", Does: "Replace a passage of a note.", Effect: Writes, Need: NeedWrite,
+	Fails: writeFails,
 	Tool: &Tool{Name: "edit", Title: "Edit a note",
 		Does: "Replace one passage of a note, and keep the rest. The passage must occur exactly once: include text around it if needed. Read the note with get_memory first."},
-	Did: func(_ *PassageEdit, w *Written) once.Effect { return w.effect() },
+	Did: func(_ *PassageEdit, w *Written) once.Effect { return w.effect() }, Again: writtenAgain,
 	Run: func(ctx context.Context, s Store, in *PassageEdit) (Written, error) {
 		if in.Old == "" {
 			return Written{}, errtable.Invalidf("old_text is empty; nothing was written")
@@ -125,9 +126,10 @@ type Restoration struct {
 
 var RestoreNote = Add(errtable.Store, Op[Store, Restoration, Written]{
 	Name: "entries.restore", Does: "Restore a removed note, or an earlier version of a note.", Effect: Writes, Need: NeedWrite,
+	Fails: []int{http.StatusConflict, http.StatusInsufficientStorage},
 	Tool: &Tool{Name: "restore", Title: "Restore a note",
 		Does: "Undo forget: restore the note that last had a name, with its text and aliases. With change, give a note the text and the aliases of an earlier version."},
-	Did: func(_ *Restoration, w *Written) once.Effect { return w.effect() },
+	Did: func(_ *Restoration, w *Written) once.Effect { return w.effect() }, Again: writtenAgain,
 	Run: func(ctx context.Context, s Store, in *Restoration) (Written, error) {
 		if in.Change > 0 {
 			return s.restoreVersion(ctx, in)

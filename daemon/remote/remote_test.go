@@ -229,7 +229,7 @@ func TestInvalidTexts(t *testing.T) {
 	if errtable.Find(err).Kind != "invalid" {
 		t.Errorf("invalid UTF-8: %v", err)
 	}
-	_, err = op.Forget.Do(t.Context(), c, op.Removal{Name: "a"})
+	_, err = op.ListLoaded.Do(t.Context(), c, op.None{})
 	wants(t, "an operation without a path", err, "usage", 2)
 	_, err = op.GetEntry.Do(t.Context(), c, op.EntryName{Name: "a"})
 	wants(t, "a field of the owner", err, "usage", 2)

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 clients of protocol versions before 2026-07-28 have roots
+
 package gateway
 
 import (
@@ -22,8 +24,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// serveMCP serves MCP with options, and returns a client.
-func serveMCP(t *testing.T, o mcpserver.Options) *mcp.ClientSession {
+// serveMCP serves MCP with options, and returns a client that works in some directories.
+func serveMCP(t *testing.T, o mcpserver.Options, roots ...*mcp.Root) *mcp.ClientSession {
 	t.Helper()
 	o.FS, o.Now, o.Log = vfs.OS{}, time.Now, slog.New(slog.DiscardHandler)
 	server, err := mcpserver.New(t.Context(), o)
@@ -37,7 +39,9 @@ func serveMCP(t *testing.T, o mcpserver.Options) *mcp.ClientSession {
 		ended <- errors.Join(server.ServeStdio(context.WithoutCancel(t.Context()), askR, answerW), server.Close())
 		answerW.Close()
 	}()
-	s, err := mcptest.Client().Connect(t.Context(), &mcp.IOTransport{Reader: answerR, Writer: askW}, nil)
+	c := mcptest.Client()
+	c.AddRoots(roots...)
+	s, err := c.Connect(t.Context(), &mcp.IOTransport{Reader: answerR, Writer: askW}, &mcp.ClientSessionOptions{ProtocolVersion: "2025-06-18"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,6 +130,11 @@ func TestRemoteMCP(t *testing.T) {
 	mcptest.Call(t, remote, "remember", map[string]any{"name": "red tea", "content": "x", "aliases": []string{"drink"}})
 	if res, text := mcptest.Call(t, remote, "get_memory", map[string]any{"name": "drink"}); !res.IsError || strings.Contains(strings.Split(text, "\n")[0], "green") || !strings.Contains(text, ">>> memory ") {
 		t.Errorf("an ambiguous name: %s", text)
+	}
+	// The client's project is not sent: only the owner of a memory may choose that of a note.
+	inShop := serveMCP(t, mcpserver.Options{Remote: r.remote(r.url, "ann")}, &mcp.Root{URI: "file:///work/shop"})
+	if res, text := mcptest.Call(t, inShop, "remember", map[string]any{"name": "port", "content": "6688"}); res.IsError {
+		t.Errorf("remember in a project: %s", text)
 	}
 	var names [2]string
 	for i, s := range []*mcp.ClientSession{local, remote} {

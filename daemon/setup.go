@@ -101,7 +101,7 @@ func SkillDirs(c *config.Config) []skill.Dir {
 	for _, dir := range c.SkillDirs {
 		dirs = append(dirs, skill.Dir{Path: dir, Tier: skill.Workspace})
 	}
-	return append(dirs, skill.Installed(c.Home))
+	return append(dirs, skill.Installed(c.Home), skill.BundledDir)
 }
 
 // SkillDirsIn returns the directories of skills for sessions in the workspace at root.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"crabmem/daemon/skill"
 	"crabmem/daemon/tool"
 )
 
@@ -47,7 +48,7 @@ func TestSkillTags(t *testing.T) {
 			t.Errorf("%s may use %q, want %q", agent, got, want)
 		}
 	}
-	check("crab", "far", "listed", "plain", "upper")
+	check("crab", "far", "listed", "memory", "plain", "upper")
 	check("writer", "far", "listed", "upper")
 	check("none")
 	for _, name := range []string{"writer", "none"} {
@@ -82,7 +83,7 @@ func TestSkillLinks(t *testing.T) {
 		}
 	}
 	s := serve(t, dir, "[skills]\ndirs = ["+quoted(shared)+"]\n")
-	if list := s.setup().skills.Skills(tool.Unbounded()); len(list) != 1 || list[0].Name != "linked-0" {
+	if list := s.setup().skills.Skills(tool.Unbounded()); len(list) != 2 || list[0].Name != "linked-0" || list[1].Tier != skill.Bundled {
 		t.Errorf("skills: %+v", list)
 	}
 }

@@ -32,7 +32,7 @@ file SKILL.md, as agentskills.io defines it, at any depth of the folder skills
 in the home directory, or of a folder that [skills] dirs in config.toml lists.
 Installed skills are in .crabmem/managed/skills of the home directory. If two
 skills have the same name, the daemon uses the one in the folder skills, else
-the one in a listed folder, else the installed one.
+the one in a listed folder, else the installed one, else that of crabmem itself.
 SKILL.md contains YAML front matter, then the text for the agent:
 
   ---
@@ -78,7 +78,7 @@ func (c *app) loadSkills(warn func(error)) (*skill.Set, error) {
 			dirs = daemon.SkillDirsIn(root, conf)
 		}
 	} else {
-		dirs = append(dirs, skill.Installed(filepath.Dir(path)))
+		dirs = append(dirs, skill.Installed(filepath.Dir(path)), skill.BundledDir)
 		if warn != nil {
 			warn(errors.New("ignored skills.dirs: config.toml has problems; run crabmem config check"))
 		}
@@ -154,7 +154,8 @@ func skillsListCommand(c *app) *cobra.Command {
 		Long: `List the skills of the home directory by name, with descriptions. With TEXT,
 list only skills whose name or description contains TEXT, ignoring case. FROM
 is workspace for your skills and those of a trusted workspace in or above the
-working directory, and managed for installed ones.
+working directory, managed for installed ones, and bundled for those that come
+with crabmem.
 
 list prints a warning for each omission: a SKILL.md without name or description,
 a duplicate name, or a link. --json prints an array; "allowed_tools" is null if
@@ -222,7 +223,7 @@ If a skill NAME exists, new changes nothing and exits with 4.`,
 		if err != nil {
 			return s, err
 		}
-		if old, err := set.Get(tool.Unbounded(), s.Name); err == nil {
+		if old, err := set.Get(tool.Unbounded(), s.Name); err == nil && old.Tier != skill.Bundled {
 			return s, skillExists(s.Name, old.File, fs.ErrExist)
 		}
 		s.File, err = skill.New(c.fs, path, s.Name, description)

@@ -66,7 +66,7 @@ func Load(fsys vfs.FS, dirs []Dir, warn func(error)) *Set {
 func (s *Set) Use(dirs []Dir) {
 	dirs = slices.Clone(dirs)
 	for i, d := range dirs {
-		if abs, err := filepath.Abs(d.Path); err == nil {
+		if abs, err := filepath.Abs(d.Path); err == nil && d != BundledDir {
 			dirs[i].Path = abs
 		}
 	}
@@ -98,6 +98,7 @@ func (s *Set) Skills(scope tool.Scope) []Skill {
 	var list []Skill
 	for _, f := range s.scan().skills {
 		if scope.Skills.Allows(f.Name) {
+			f.Body = ""
 			list = append(list, f.Skill)
 		}
 	}
@@ -129,6 +130,9 @@ func (s *Set) Get(scope tool.Scope, name string) (*Skill, error) {
 
 // read returns a skill with its body.
 func (s *Set) read(f *found) (*Skill, error) {
+	if f.root == BundledDir {
+		return &f.Skill, nil
+	}
 	root, err := s.fsys.Root(f.root.Path)
 	if err != nil {
 		return nil, err
@@ -194,7 +198,11 @@ func (s *Set) scan() *scan {
 	dirs := s.dirs // which Use replaces and never changes
 	s.mu.Unlock()
 	for _, d := range dirs {
-		c.dir(s.fsys, d, false)
+		if d == BundledDir {
+			c.bundled()
+		} else {
+			c.dir(s.fsys, d, false)
+		}
 	}
 	if s.warn != nil {
 		for _, p := range c.problems {

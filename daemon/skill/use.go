@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -43,6 +44,9 @@ func (s *Set) Tool(loaded func(c tool.Call, sk *Skill)) tool.Tool {
 		if loaded != nil {
 			loaded(c, sk)
 		}
+		if sk.Tier == Bundled { // it has no other files
+			return sk.text(), nil
+		}
 		return sk.text() + "\n\nSkill directory: " + sk.Dir, nil
 	})
 }
@@ -78,12 +82,12 @@ func (s *Set) find(scope tool.Scope, text string) string {
 }
 
 // Resources returns the list of skills in the prompt of an agent with that scope,
-// or "" if it has no skills.
+// or "" if it has no skills but bundled ones.
 func (s *Set) Resources(scope tool.Scope) string {
 	if !scope.Tools.Allows(tool.Skill) {
 		return ""
 	}
-	list := s.Skills(scope)
+	list := slices.DeleteFunc(s.Skills(scope), func(sk Skill) bool { return sk.Tier == Bundled })
 	if len(list) == 0 {
 		return ""
 	}

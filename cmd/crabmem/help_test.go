@@ -216,7 +216,9 @@ func TestExamples(t *testing.T) {
 				t.Helper()
 				shellIn(t, dir, line)
 			}
-			if name := strings.Fields(cmd.CommandPath())[0]; name != "workspace" && name != "init" {
+			if name := strings.Fields(cmd.CommandPath())[0]; name == "attach" {
+				shell(`crabmem init . && crabmem workspace trust --yes`)
+			} else if name != "workspace" && name != "init" {
 				defer insideHostile(t, dir, shell)()
 			}
 			if cmd.Name() == "load" {

@@ -22,6 +22,7 @@ import (
 // serve.
 var remoteCommands = map[string][]string{
 	"append":      {"allow-secrets"},
+	"attach":      {"cwd"},
 	"chat":        {"cwd"},
 	"context":     nil,
 	"cron add":    nil,

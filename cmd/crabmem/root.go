@@ -75,6 +75,7 @@ func commandTable() []command {
 		{"hub", hubCommand, needsHome},
 		{"daemon", daemonCommand, needsHome},
 		{"service", serviceCommand, needsHome},
+		{"attach", attachCommand, needsHome},
 		{"chat", chatCommand, needsHome},
 		{"send", sendCommand, needsHome},
 		{"cron", cronCommand, needsHome},

@@ -6,6 +6,9 @@ package gate
 
 import (
 	"os"
+	"os/exec"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -54,4 +57,16 @@ func miss(t testing.TB, format string, args ...any) {
 	} else {
 		t.Logf("not enforced: "+format, args...)
 	}
+}
+
+// Needs skips a test without a program. If CRABMEM_REQUIRE contains the program, the test fails.
+func Needs(t testing.TB, program string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err == nil {
+		return
+	}
+	if slices.Contains(strings.Split(os.Getenv("CRABMEM_REQUIRE"), ","), program) {
+		t.Fatalf("CRABMEM_REQUIRE=%[1]s, but %[1]s is not on the PATH", program)
+	}
+	t.Skipf("SKIPPED: %s is not on the PATH", program)
 }

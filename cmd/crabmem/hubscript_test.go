@@ -7,23 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
+
+	"crabmem/bench/gate"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
-
-// needsGit skips a test without git, unless CRABMEM_REQUIRE contains git.
-func needsGit(t testing.TB) {
-	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		if slices.Contains(strings.Split(os.Getenv("CRABMEM_REQUIRE"), ","), "git") {
-			t.Fatal("CRABMEM_REQUIRE=git, but git is not on the PATH")
-		}
-		t.Skip("SKIPPED: git is not on the PATH")
-	}
-}
 
 // publish replaces the branch main of a bare repository, which it creates, by one commit with the
 // files below dir. The commit depends only on the files.
@@ -68,7 +57,7 @@ func scriptPublish(ts *testscript.TestScript, _ bool, args []string) {
 // version 2.
 func exampleHub(t *testing.T, dir string, shell func(string)) {
 	t.Helper()
-	needsGit(t)
+	gate.Needs(t, "git")
 	for _, version := range []string{"1", "2"} {
 		for name, text := range map[string]string{
 			"skills/deploy.toml":     "name = \"deploy\"\ndescription = \"ships\"\nversion = \"" + version + "\"\nresource_type = \"skill\"\n",

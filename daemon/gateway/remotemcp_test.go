@@ -32,26 +32,11 @@ func serveMCP(t *testing.T, o mcpserver.Options, roots ...*mcp.Root) *mcp.Client
 	if err != nil {
 		t.Fatal(err)
 	}
-	askR, askW := io.Pipe()
-	answerR, answerW := io.Pipe()
-	ended := make(chan error, 1)
-	go func() { // ends with the client
-		ended <- errors.Join(server.ServeStdio(context.WithoutCancel(t.Context()), askR, answerW), server.Close())
-		answerW.Close()
-	}()
 	c := mcptest.Client()
 	c.AddRoots(roots...)
-	s, err := c.Connect(t.Context(), &mcp.IOTransport{Reader: answerR, Writer: askW}, &mcp.ClientSessionOptions{ProtocolVersion: "2025-06-18"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		s.Close()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+	return mcptest.Serve(t, c, &mcp.ClientSessionOptions{ProtocolVersion: "2025-06-18"}, func(ctx context.Context, in io.Reader, out io.Writer) error {
+		return errors.Join(server.ServeStdio(ctx, in, out), server.Close())
 	})
-	return s
 }
 
 // volatile are the parts of results that differ: times, the marks of data, counts of reads, and

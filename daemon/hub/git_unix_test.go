@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/config"
 )
@@ -112,7 +113,7 @@ func TestWithoutGit(t *testing.T) {
 
 // TestInterruptedCopy fetches after the rest of another copy, and an empty repository.
 func TestInterruptedCopy(t *testing.T) {
-	needsGit(t)
+	gate.Needs(t, "git")
 	r := newRemote(t)
 	h := &Hub{FS: vfs.OS{}, Home: temp(t), Sources: []config.HubSource{r.source("s")}}
 	if err := os.MkdirAll(filepath.Join(h.Home, "hub/.new/objects/pack"), 0o500); err != nil {

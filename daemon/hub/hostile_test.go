@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/config"
 )
@@ -18,7 +19,7 @@ import (
 // TestHostileRepositories fetches skills with a fault each. Each is refused, and no file is
 // written outside of the copy.
 func TestHostileRepositories(t *testing.T) {
-	needsGit(t)
+	gate.Needs(t, "git")
 	deep := strings.Repeat("d/", 11) + "x"
 	cases := map[string][]string{ // path and text of a file: error
 		"/.git/config":          {"x", "belongs to git|hasDotgit"},
@@ -201,7 +202,7 @@ func TestHostileContents(t *testing.T) {
 // TestNothingRuns publishes everything that makes git run programs, in the repository and in its
 // hooks, and inherits variables of another repository.
 func TestNothingRuns(t *testing.T) {
-	needsGit(t)
+	gate.Needs(t, "git")
 	r, trap := newRemote(t), filepath.Join(temp(t), "ran")
 	program := "touch " + trap + "\n"
 	r.push(t, "main", "skills/deploy.toml", manifest(Skill, "deploy", "1", ""), "skills/deploy/SKILL.md", skillText("deploy", "x"),

@@ -11,20 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/config"
 )
-
-// needsGit skips a test without git, unless CRABMEM_REQUIRE contains git.
-func needsGit(t testing.TB) {
-	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		if slices.Contains(strings.Split(os.Getenv("CRABMEM_REQUIRE"), ","), "git") {
-			t.Fatal("CRABMEM_REQUIRE=git, but git is not on the PATH")
-		}
-		t.Skip("SKIPPED: git is not on the PATH: no test of the hub's repositories runs")
-	}
-}
 
 // A remote is a repository that tests publish to.
 type remote struct{ dir string }
@@ -151,7 +141,7 @@ func fetch(h *Hub, name string) (*Package, []string, error) {
 }
 
 func TestInstall(t *testing.T) {
-	needsGit(t)
+	gate.Needs(t, "git")
 	files := newRemote(t)
 	commit := files.push(t, "stable", "tools/agent.toml", "description = \"writes\"\ntools = [\"read\"]\n")
 	files.push(t, "main", "other", "")
@@ -231,7 +221,7 @@ func TestInstall(t *testing.T) {
 }
 
 func TestUpgradeAndRemove(t *testing.T) {
-	needsGit(t)
+	gate.Needs(t, "git")
 	r := newRemote(t)
 	push := func(version string, more ...string) {
 		r.push(t, "main", append([]string{"skills/deploy.toml", manifest(Skill, "deploy", version, ""), "skills/deploy/SKILL.md", skillText("deploy", version)}, more...)...)
@@ -298,7 +288,7 @@ func TestUpgradeAndRemove(t *testing.T) {
 }
 
 func TestFindAndSearch(t *testing.T) {
-	needsGit(t)
+	gate.Needs(t, "git")
 	a, b := newRemote(t), newRemote(t)
 	a.push(t, "main", "skills/deploy.toml", manifest(Skill, "deploy", "1", ""), "skills/ops.toml", manifest(Skill, "ops", "1", ""), "mcp/deploy.toml", manifest(MCP, "deploy", "1", ""),
 		"skills/redeploy.toml", manifest(Skill, "redeploy", "1", ""), "skills/bad.toml", "name = \"bad\"\nsetup = \"install.sh\"\n", "100755 skills/x.toml", "", "skills/Bad.toml", "")

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 )
@@ -250,7 +251,7 @@ func (w *modelWorld) check(after string) {
 // TestSequences plays random sequences of publishing, forced pushes, and commands, and edits of
 // a person, against a model.
 func TestSequences(t *testing.T) {
-	needsGit(t)
+	gate.Needs(t, "git")
 	count := someSequences
 	if n, err := strconv.Atoi(os.Getenv("CRABMEM_HUB_SEQUENCES")); err == nil {
 		count = n

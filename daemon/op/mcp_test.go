@@ -85,22 +85,7 @@ func serveMCP(t *testing.T) *mcp.ClientSession {
 	if err != nil {
 		t.Fatal(err)
 	}
-	askR, askW := io.Pipe()
-	answerR, answerW := io.Pipe()
-	ended := make(chan error, 1)
-	go func() {
-		ended <- errors.Join(server.ServeStdio(context.WithoutCancel(t.Context()), askR, answerW), server.Close())
-		answerW.Close()
-	}()
-	s, err := mcptest.Client().Connect(t.Context(), &mcp.IOTransport{Reader: answerR, Writer: askW}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		s.Close()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+	return mcptest.Serve(t, mcptest.Client(), nil, func(ctx context.Context, in io.Reader, out io.Writer) error {
+		return errors.Join(server.ServeStdio(ctx, in, out), server.Close())
 	})
-	return s
 }

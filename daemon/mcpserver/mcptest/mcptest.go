@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -44,6 +45,30 @@ func (b *Buffer) String() string {
 // Client returns a client of the protocol.
 func Client() *mcp.Client {
 	return mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+}
+
+// Serve connects a client to what serve does, until the test ends. serve returns after the end of
+// in.
+func Serve(t testing.TB, c *mcp.Client, o *mcp.ClientSessionOptions, serve func(ctx context.Context, in io.Reader, out io.Writer) error) *mcp.ClientSession {
+	t.Helper()
+	askR, askW := io.Pipe()
+	answerR, answerW := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { // ends with the client
+		ended <- serve(context.WithoutCancel(t.Context()), askR, answerW)
+		answerW.Close()
+	}()
+	s, err := c.Connect(t.Context(), &mcp.IOTransport{Reader: answerR, Writer: askW}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.Close()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return s
 }
 
 // HTTP returns the transport of a client that sends a bearer token.

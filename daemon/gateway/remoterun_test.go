@@ -129,24 +129,35 @@ func TestRemoteRunCuts(t *testing.T) {
 // TestRemoteRunLeft cancels the run of a client that leaves it.
 func TestRemoteRunLeft(t *testing.T) {
 	r := newRig(t)
-	r.model.Queue(modeltest.Reply{}.Text("half").Stall(0))
-	_, next := r.open(t.Context(), "root", "GET", "/v1/events", nil)
-	r.eventually("the subscription", func() bool {
-		st, err := op.ReadDaemonStats.Do(t.Context(), r.g.pinger, op.None{})
-		return err == nil && st.Subscribers == 1
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	for e, err := range op.StreamMessage.All(ctx, r.remote(r.url, "ann"), op.Message{Agent: "crab", Content: "hang", New: true}) {
-		if err == nil && e.Kind == agent.TextDelta {
-			cancel()
+	for what, leave := range map[string]func(cancel func()) (enough bool){
+		"its context ends": func(cancel func()) bool { cancel(); return false },
+		"it has enough":    func(func()) bool { return true },
+	} {
+		r.model.Queue(modeltest.Reply{}.Text("half").Stall(0))
+		listening, end := context.WithCancel(t.Context())
+		_, events := r.open(listening, "root", "GET", "/v1/events", nil)
+		r.eventually("the subscription", func() bool {
+			st, err := op.ReadDaemonStats.Do(t.Context(), r.g.pinger, op.None{})
+			return err == nil && st.Subscribers == 1
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		for e, err := range op.StreamMessage.All(ctx, r.remote(r.url, "ann"), op.Message{Agent: "crab", Content: "hang", New: true}) {
+			if err == nil && e.Kind == agent.TextDelta && leave(cancel) {
+				break
+			}
 		}
-	}
-	e, ok := next()
-	for ok && e.name != "done" {
-		e, ok = next()
-	}
-	if !strings.Contains(e.data, `"cancelled":true`) {
-		t.Errorf("the last event is %+v", e)
+		cancel()
+		e, ok := events()
+		for ok && e.name != "done" {
+			e, ok = events()
+		}
+		if !strings.Contains(e.data, `"cancelled":true`) {
+			t.Errorf("%s: the last event is %+v", what, e)
+		}
+		end()
+		r.eventually("the end of the subscription", func() bool {
+			st, err := op.ReadDaemonStats.Do(t.Context(), r.g.pinger, op.None{})
+			return err == nil && st.Subscribers == 0
+		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -68,7 +69,7 @@ func (c *Client) callRun(ctx context.Context, row *op.Row, in, out any, part fun
 
 // post changes a run.
 func (c *Client) post(ctx context.Context, row *op.Row, id, verb string, body any, part func() error) error {
-	q, err := c.newRequest(http.MethodPost, "/v1/runs/"+id+"/"+verb, body)
+	q, err := c.newRequest(http.MethodPost, "/v1/runs/"+url.PathEscape(id)+"/"+verb, body)
 	if err == nil {
 		_, err = c.exchange(ctx, row, q)
 	}
@@ -123,7 +124,9 @@ func (c *Client) stream(ctx context.Context, row *op.Row, in *op.Message, out *a
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
 		defer cancel()
-		err = errors.Join(err, c.post(ctx, row, s.run.ID, "cancel", nil, func() error { return nil }))
+		if cerr := c.post(ctx, row, s.run.ID, "cancel", nil, func() error { return nil }); err == nil {
+			err = cerr // the caller may compare its own error
+		}
 	}()
 	for lost := 0; !s.ended; {
 		last := s.last
@@ -167,7 +170,7 @@ type runStream struct {
 
 // receive receives events until the run or the connection ends.
 func (s *runStream) receive(ctx context.Context) error {
-	q, err := s.c.newRequest(http.MethodGet, "/v1/runs/"+s.run.ID+"/events", nil)
+	q, err := s.c.newRequest(http.MethodGet, "/v1/runs/"+url.PathEscape(s.run.ID)+"/events", nil)
 	if err != nil {
 		return err
 	}

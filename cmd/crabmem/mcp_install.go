@@ -35,7 +35,7 @@ with the suffix .before-crabmem. A file with a syntax error is not changed.
 
 The entry starts this program with an absolute path, because applications do not
 search PATH as a shell does. It contains --home and --db unless they are the
-defaults.`,
+defaults, and --gateway if that or CRABMEM_GATEWAY is set.`,
 		Example: `  crabmem mcp install cursor --yes
   crabmem mcp install claude-desktop zed --yes
   crabmem mcp install codex --print`,
@@ -106,11 +106,13 @@ func (c *app) mcpEntry(readOnly bool) (e mcpclient.Entry, err error) {
 	if m, err := c.clientMachine(); err == nil && home != filepath.Join(m.Home, ".crabtalk") {
 		e.Args = append(e.Args, "--home", home)
 	}
-	store := c.storePath()
-	if store, err = filepath.Abs(store); err != nil {
+	store, err := filepath.Abs(c.storePath())
+	if err != nil {
 		return e, err
 	}
-	if store != filepath.Join(home, "memory.db") {
+	if url := c.gatewayURL(); url != "" {
+		e.Args = append(e.Args, "--gateway", url)
+	} else if store != filepath.Join(home, "memory.db") {
 		e.Args = append(e.Args, "--db", store)
 	}
 	if readOnly {

@@ -55,6 +55,10 @@ var remoteCommands = map[string][]string{
 var localCommands = []string{"bench", "channels", "completion", "components", "config", "daemon", "demo", "doctor", "gateway", "help", "hub", "init", "man", "model",
 	"open", "schema", "secret", "service", "skills", "telegram", "uninstall", "version", "workspace"}
 
+// clientCommands change the configuration of programs on this machine. Those that install write
+// the gateway into it.
+var clientCommands = []string{"hooks install", "hooks uninstall", "mcp install", "mcp uninstall"}
+
 const (
 	gatewayVariable = "CRABMEM_GATEWAY"
 	rootsVariable   = "CRABMEM_GATEWAY_CA"
@@ -79,6 +83,11 @@ func (c *app) chooseGateway(cmd, top *cobra.Command) error {
 		return nil
 	}
 	_, name, _ := strings.Cut(cmd.CommandPath(), " ")
+	if slices.Contains(clientCommands, name) && (c.gateway == "" || strings.HasSuffix(name, " install")) {
+		c.local = true
+		_, err := remote.ParseURL(url)
+		return err
+	}
 	unserved, served := remoteCommands[name]
 	set := gatewayVariable
 	if c.gateway != "" {
